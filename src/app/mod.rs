@@ -1,0 +1,1 @@
+//! Wiring: configuration, listeners, telemetry, shutdown.

@@ -1,0 +1,1 @@
+//! The command line: arguments, one file per group of commands, rendering.

@@ -1,0 +1,1 @@
+//! The SDK: typed HTTP client, topology cache, routing of keys. Needs nothing of the server.

@@ -1,0 +1,42 @@
+//! Values: slots, shards, topologies, plans. No IO, no clock, no randomness, no async; imports no other room.
+
+mod digest;
+mod epoch;
+mod ids;
+mod instant;
+mod invalid;
+mod node;
+mod plan;
+mod policy;
+mod principal;
+mod rejection;
+mod rollout;
+mod shard;
+mod slot;
+mod slot_range;
+mod slot_set;
+mod slot_table;
+mod topology;
+
+pub use digest::{Digest, Fingerprint};
+pub use epoch::{Epoch, Generation, Version};
+pub use ids::{
+    ActionId, ClusterId, ClusterName, MemberId, NAME_MAX_BYTES, NodeId, PlanId, PrincipalName, ShardId, TokenId, Zone,
+};
+pub use instant::Instant;
+pub use invalid::Invalid;
+pub use node::{Host, Node, NodeState};
+pub use plan::{
+    Action, ActionKind, Band, Base, Certificate, Check, CheckLevel, Goal, Intent, LoadMetric, PairMove, Plan, PlanBody,
+    PlanState, PlanVerb, Quota, ShardChange, Summary, Tolerance,
+};
+pub use policy::{DriverKind, Limits, Policy};
+pub use principal::{Permission, Principal, Role};
+pub use rejection::Rejection;
+pub use rollout::{ActionProgress, ActionState, Rollout, RolloutState, RolloutVerb};
+pub use shard::{Shard, ShardState, Weight};
+pub use slot::{SLOT_COUNT, Slot, hash_tag};
+pub use slot_range::SlotRange;
+pub use slot_set::{SlotSet, ranges_of};
+pub use slot_table::{SlotTable, UNASSIGNED};
+pub use topology::{Moving, Serving, Topology, TopologyShard};

@@ -1,0 +1,1 @@
+//! How actions reach the nodes: the trait, `flip` and `manual`.

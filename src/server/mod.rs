@@ -1,0 +1,1 @@
+//! HTTP: routes, authorisation, problems, limits. Sees the controller and never raft.

@@ -1,0 +1,317 @@
+//! What can be asked of the replicated state. A command is complete: time, principal and every id come in
+//! with it, so that applying it needs no clock and no randomness.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{
+    ActionId, ClusterId, ClusterName, Digest, DriverKind, Host, Instant, Node, NodeId, Plan, PlanId, Policy, Principal,
+    PrincipalName, Role, Shard, ShardId, SlotRange, SlotTable, TokenId, Weight, Zone,
+};
+
+/// Version of the commands this member writes. An apply rule never changes for a version that was released.
+pub const COMMAND_VERSION: u16 = 1;
+
+/// One entry of the raft log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Version of its meaning: [`COMMAND_VERSION`] when it was written.
+    pub version: u16,
+    /// When it was submitted; apply never lets time go back.
+    pub at: Instant,
+    /// Who submitted it.
+    pub by: Principal,
+    /// Why, in the operator's words.
+    pub reason: Option<String>,
+    /// Makes a retry safe.
+    pub idempotency: Option<Idempotency>,
+    /// What is asked.
+    pub op: Op,
+}
+
+/// An `Idempotency-Key` and a hash of the request it came with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Idempotency {
+    /// The key, at most 128 bytes; scoped by the principal's name.
+    pub key: String,
+    /// SHA-256 (hex) of method, path and body: the same key with another hash is refused.
+    pub request: String,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "op")]
+pub enum Op {
+    /// Create an empty cluster. Its generation becomes max(highest ever + 1, Unix seconds).
+    CreateCluster {
+        /// Its name.
+        name: ClusterName,
+        /// Its identity, random.
+        id: ClusterId,
+        /// How its slots move.
+        driver: DriverKind,
+        /// Review and pace.
+        policy: Policy,
+    },
+    /// Change a cluster's driver or policy.
+    ConfigureCluster {
+        /// Which.
+        name: ClusterName,
+        /// The revision it must have.
+        if_match: Option<u64>,
+        /// New driver.
+        driver: Option<DriverKind>,
+        /// New policy, whole.
+        policy: Option<Policy>,
+    },
+    /// Delete a cluster; refused while a rollout runs.
+    DeleteCluster {
+        /// Which.
+        name: ClusterName,
+        /// The revision it must have.
+        if_match: Option<u64>,
+    },
+    /// Change what is desired of a cluster, all or nothing, and propose a plan for it in the same step.
+    Change {
+        /// Which.
+        cluster: ClusterName,
+        /// In this order.
+        changes: Vec<Change>,
+        /// The plan, computed from the state after the changes.
+        plan: Option<Arc<Plan>>,
+    },
+    /// Approve a plan by its digest.
+    Approve {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Its digest, as the reviewer saw it.
+        digest: Digest,
+        /// Codes or names of the warnings acknowledged.
+        acks: BTreeSet<String>,
+    },
+    /// Reject a plan.
+    Reject {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Whether the desired state goes back too: undrain, and remove nodes that own nothing and were added.
+        revert_intent: bool,
+    },
+    /// Withdraw a plan.
+    Withdraw {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// As in `Reject`.
+        revert_intent: bool,
+    },
+    /// Start an approved plan.
+    Start {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+    },
+    /// Steer a rollout as an operator: pause, resume, abort, roll back.
+    Steer {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// What to do.
+        verb: SteerVerb,
+        /// Acknowledgements, such as `stale-cache` for rolling a flip back.
+        acks: BTreeSet<String>,
+    },
+    /// Lower the pace of a rollout, or (none) return to the approved one.
+    Throttle {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Slots per second, at most the plan's.
+        slots_per_second: Option<u32>,
+    },
+    /// Commit the intent to carry out actions (or, while rolling back, to undo them), as one batch.
+    Begin {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Which actions.
+        actions: Vec<ActionId>,
+    },
+    /// Commit that actions are done (or undone), as one batch.
+    Finish {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Which actions.
+        actions: Vec<ActionId>,
+    },
+    /// Commit that an action failed; its slots stay where they are.
+    Fail {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Which action.
+        action: ActionId,
+        /// Why.
+        error: String,
+    },
+    /// The executor can do nothing more by itself.
+    Block {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Why, naming the node or shard.
+        cause: String,
+    },
+    /// Every action is done and the nodes agree.
+    Complete {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+    },
+    /// Plans and idempotency keys whose time is over end; submitted by the leader.
+    Expire,
+    /// Create a token.
+    CreateToken {
+        /// Its id.
+        id: TokenId,
+        /// Whose it is.
+        name: PrincipalName,
+        /// What it may do.
+        role: Role,
+        /// SHA-256 (hex) of the secret.
+        secret_sha256: String,
+        /// When it stops working.
+        expires_at: Option<Instant>,
+    },
+    /// Revoke a token.
+    RevokeToken {
+        /// Which.
+        id: TokenId,
+    },
+}
+
+/// What an operator can do with a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SteerVerb {
+    /// Start no more actions for now.
+    Pause,
+    /// Go on; failed actions are tried again.
+    Resume,
+    /// End after the actions in flight.
+    Abort,
+    /// Undo what was done.
+    RollBack,
+}
+
+/// One change of what is desired of a cluster. Moves no slot, but for `Import`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum Change {
+    /// Adopt a running cluster: the cluster must have no shards yet. One new epoch.
+    Import {
+        /// Every node.
+        nodes: Vec<Node>,
+        /// Every shard.
+        shards: Vec<Shard>,
+        /// Who owns what.
+        table: SlotTable,
+    },
+    /// Add a node, as the primary of a new shard or as a replica.
+    AddNode {
+        /// The node.
+        node: Node,
+        /// Where.
+        place: Place,
+    },
+    /// Change a node's address or zone.
+    SetNode {
+        /// Which.
+        node: NodeId,
+        /// The revision it must have.
+        if_match: Option<u64>,
+        /// New host.
+        host: Option<Host>,
+        /// New port.
+        port: Option<u16>,
+        /// New zone; `Some(None)` clears it.
+        zone: Option<Option<Zone>>,
+    },
+    /// Mark a node to be emptied; the last active node of a shard drains the shard.
+    DrainNode {
+        /// Which.
+        node: NodeId,
+        /// It is dead: nothing is read from it.
+        lost: bool,
+    },
+    /// Take that back.
+    UndrainNode {
+        /// Which.
+        node: NodeId,
+    },
+    /// Remove a node that serves nothing: a replica, or the only node of a shard without slots (the shard goes too).
+    RemoveNode {
+        /// Which.
+        node: NodeId,
+        /// The revision it must have.
+        if_match: Option<u64>,
+    },
+    /// Change a shard's weight, bounds or pins.
+    SetShard {
+        /// Which.
+        shard: ShardId,
+        /// The revision it must have.
+        if_match: Option<u64>,
+        /// New weight.
+        weight: Option<Weight>,
+        /// New lower bound; `Some(None)` clears it.
+        min_slots: Option<Option<u16>>,
+        /// New upper bound; `Some(None)` clears it.
+        max_slots: Option<Option<u16>>,
+        /// New pins, whole.
+        pinned: Option<Vec<SlotRange>>,
+    },
+    /// Mark a shard to be emptied: all its nodes.
+    DrainShard {
+        /// Which.
+        shard: ShardId,
+    },
+    /// Take that back.
+    UndrainShard {
+        /// Which.
+        shard: ShardId,
+    },
+}
+
+/// Where a new node goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "place")]
+pub enum Place {
+    /// It becomes the primary of a new shard.
+    NewShard {
+        /// The shard's id.
+        shard: ShardId,
+        /// Its weight.
+        weight: Weight,
+    },
+    /// It becomes a replica of a shard that is there.
+    ReplicaOf {
+        /// Which shard.
+        shard: ShardId,
+    },
+}

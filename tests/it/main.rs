@@ -1,0 +1,1 @@
+//! The one integration binary. Mirrors the rooms of `src/`; end-to-end tests start the real binary.
