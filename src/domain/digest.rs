@@ -151,15 +151,9 @@ impl Bytes {
         let (tag, from, to) = match kind {
             ActionKind::MoveSlots { from, to, .. } => (1_u8, from.as_str(), to.as_str()),
             ActionKind::AssignSlots { from, to, .. } => (2, from.as_ref().map_or("", |f| f.as_str()), to.as_str()),
-            ActionKind::Promote { shard, from, to } => {
-                self.text(shard.as_str());
-                (3, from.as_str(), to.as_str())
-            }
+            ActionKind::Promote { from, to, .. } => (3, from.as_str(), to.as_str()),
             ActionKind::SetReplicaOf { node, shard } => (4, node.as_str(), shard.as_str()),
-            ActionKind::RepairSlot { slot, owner } => {
-                self.number(slot.get());
-                (5, "", owner.as_str())
-            }
+            ActionKind::RepairSlot { owner, .. } => (5, "", owner.as_str()),
         };
         self.number(tag);
         self.text(from);
@@ -168,6 +162,11 @@ impl Bytes {
         for range in kind.ranges() {
             self.number(range.first().get());
             self.number(range.last().get());
+        }
+        match kind {
+            ActionKind::Promote { shard, .. } => self.text(shard.as_str()),
+            ActionKind::RepairSlot { slot, .. } => self.number(slot.get()),
+            _ => {}
         }
     }
 

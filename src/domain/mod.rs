@@ -18,6 +18,9 @@ mod slot_set;
 mod slot_table;
 mod topology;
 
+#[cfg(test)]
+mod tests;
+
 pub use digest::{Digest, Fingerprint};
 pub use epoch::{Epoch, Generation, Version};
 pub use ids::{
