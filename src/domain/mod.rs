@@ -31,7 +31,7 @@ pub use invalid::Invalid;
 pub use node::{Host, Node, NodeState};
 pub use plan::{
     Action, ActionKind, Band, Base, Certificate, Check, CheckLevel, Goal, Intent, LoadMetric, PairMove, Plan, PlanBody,
-    PlanState, PlanVerb, Quota, ShardChange, Summary, Tolerance,
+    PlanState, PlanVerb, Quota, ShardBounds, ShardChange, Summary, Tolerance,
 };
 pub use policy::{DriverKind, Limits, Policy};
 pub use principal::{Permission, Principal, Role};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ActionId, ClusterId, Fingerprint, Instant, Invalid, Limits, NodeId, PlanId, Principal, ShardId, ShardState, Slot,
-    SlotRange, SlotSet, Version, Weight,
+    ActionId, ClusterId, Fingerprint, Instant, Invalid, Limits, NodeId, PlanId, Principal, Shard, ShardId, ShardState,
+    Slot, SlotRange, SlotSet, Version, Weight,
 };
 
 /// A tolerance in parts per million of the quota: 1 % is 10 000.
@@ -247,6 +247,25 @@ pub struct ShardChange {
     pub before: u32,
     /// Slots when every action is done.
     pub after: u32,
+    /// What else bound its share.
+    pub bounds: ShardBounds,
+}
+
+/// Bounds of a shard's share that the planner kept to, so that a plan can be checked by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardBounds {
+    /// [`Shard::min_slots`].
+    pub min_slots: Option<u16>,
+    /// [`Shard::max_slots`].
+    pub max_slots: Option<u16>,
+    /// [`Shard::pinned`], as maximal ranges.
+    pub pinned: Vec<SlotRange>,
+}
+
+impl From<&Shard> for ShardBounds {
+    fn from(shard: &Shard) -> Self {
+        Self { min_slots: shard.min_slots, max_slots: shard.max_slots, pinned: shard.pinned.ranges() }
+    }
 }
 
 /// The figures a reviewer looks at first. Estimates are not part of the digest.
