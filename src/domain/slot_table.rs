@@ -29,6 +29,21 @@ impl SlotTable {
         Self { shards: Vec::new(), owners: vec![UNASSIGNED; SLOT_COUNT].into_boxed_slice() }
     }
 
+    /// A table of these shards, in any order, in which every slot is unassigned.
+    ///
+    /// # Errors
+    /// [`Invalid`] when a shard is listed twice, or there are more shards than slots.
+    pub fn with_shards(mut shards: Vec<ShardId>) -> Result<Self, Invalid> {
+        shards.sort_unstable();
+        if let Some([twice, _]) = shards.array_windows().find(|[a, b]| a == b) {
+            return Err(Invalid::new("shard", format!("{twice} is listed twice")));
+        }
+        if shards.len() > SLOT_COUNT {
+            return Err(Invalid::new("shards", format!("{} are more than there are slots", shards.len())));
+        }
+        Ok(Self { shards, ..Self::new() })
+    }
+
     /// The shards, ascending by id.
     #[must_use]
     pub fn shards(&self) -> &[ShardId] {
