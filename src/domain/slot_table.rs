@@ -35,7 +35,7 @@ impl SlotTable {
     /// [`Invalid`] when a shard is listed twice, or there are more shards than slots.
     pub fn with_shards(mut shards: Vec<ShardId>) -> Result<Self, Invalid> {
         shards.sort_unstable();
-        if let Some([twice, _]) = shards.array_windows().find(|[a, b]| a == b) {
+        if let Some((_, twice)) = shards.iter().zip(shards.iter().skip(1)).find(|(a, b)| a == b) {
             return Err(Invalid::new("shard", format!("{twice} is listed twice")));
         }
         if shards.len() > SLOT_COUNT {

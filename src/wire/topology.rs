@@ -317,12 +317,10 @@ fn table_of(
 ) -> Result<SlotTable, Invalid> {
     let mut table = SlotTable::with_shards(shards.iter().map(|shard| shard.id.clone()).collect())?;
     let seen = SlotSet::from_ranges(ranges.iter().flatten().copied().chain(unassigned))?;
-    if seen.len() != SLOT_COUNT {
-        let missing: SlotSet = Slot::all().filter(|&slot| !seen.contains(slot)).collect();
-        return Err(Invalid::new(
-            "slot ranges",
-            format!("slots {missing} are listed neither by a shard nor unassigned"),
-        ));
+    if let Some(missing) = Slot::all().find(|&slot| !seen.contains(slot)) {
+        let others = SLOT_COUNT - seen.len() - 1;
+        let why = format!("slot {missing} (and {others} others) is listed neither by a shard nor as unassigned");
+        return Err(Invalid::new("slot ranges", why));
     }
     for (shard, ranges) in shards.iter().zip(ranges) {
         for &range in ranges {
