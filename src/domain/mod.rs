@@ -2,11 +2,13 @@
 
 mod digest;
 mod epoch;
+mod goal;
 mod ids;
 mod instant;
 mod invalid;
 mod node;
 mod plan;
+mod plan_state;
 mod policy;
 mod principal;
 mod rejection;
@@ -23,6 +25,7 @@ mod tests;
 
 pub use digest::{Digest, Fingerprint};
 pub use epoch::{Epoch, Generation, Version};
+pub use goal::{Goal, Intent, LoadMetric, Tolerance};
 pub use ids::{
     ActionId, ClusterId, ClusterName, MemberId, NAME_MAX_BYTES, NodeId, PlanId, PrincipalName, ShardId, TokenId, Zone,
 };
@@ -30,9 +33,10 @@ pub use instant::Instant;
 pub use invalid::Invalid;
 pub use node::{Host, Node, NodeState};
 pub use plan::{
-    Action, ActionKind, Band, Base, Certificate, Check, CheckLevel, Goal, Intent, LoadMetric, PairMove, Plan, PlanBody,
-    PlanState, PlanVerb, Quota, ShardBounds, ShardChange, Summary, Tolerance,
+    Action, ActionKind, Band, Base, Certificate, Check, CheckLevel, PairMove, Plan, PlanBody, Quota, ShardBounds,
+    ShardChange, Summary,
 };
+pub use plan_state::{PlanState, PlanVerb};
 pub use policy::{DriverKind, Limits, Policy};
 pub use principal::{Permission, Principal, Role};
 pub use rejection::Rejection;

@@ -167,7 +167,9 @@ proptest! {
     fn a_table_survives_its_serialisation(writes in prop::collection::vec((0_u16..16384, 0_u16..16384, 0_usize..4), 0..40)) {
         let ids = ["a", "b", "c"].map(shard);
         let mut table = SlotTable::new();
-        ids.iter().for_each(|id| { table.insert_shard(id.clone()); });
+        for id in &ids {
+            table.insert_shard(id.clone());
+        }
         let mut naive = vec![None; SLOT_COUNT];
         for (x, y, owner) in writes {
             let range = SlotRange::new(slot(x.min(y)), slot(x.max(y))).unwrap();

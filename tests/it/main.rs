@@ -1,1 +1,3 @@
 //! The one integration binary. Mirrors the rooms of `src/`; end-to-end tests start the real binary.
+
+mod architecture;
