@@ -1,0 +1,67 @@
+//! Arguments of `serve` and `dev`, as typed; `config` resolves them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::domain::MemberId;
+
+/// Runs a controller: one that stands alone, or a member of a group.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// Configuration file (TOML); flags and SLOTKEEPER_* win over it
+    #[arg(long, env = "SLOTKEEPER_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where this member keeps its log, snapshots and audit; nothing else may use it
+    #[arg(long, env = "SLOTKEEPER_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address of the HTTP interface
+    #[arg(long, env = "SLOTKEEPER_LISTEN", value_name = "HOST:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Address for the other members of the group; needed with --initial-members
+    #[arg(long, env = "SLOTKEEPER_PEER_LISTEN", value_name = "HOST:PORT")]
+    pub peer_listen: Option<SocketAddr>,
+    /// This member's number in --initial-members
+    #[arg(long, env = "SLOTKEEPER_MEMBER_ID", value_name = "N")]
+    pub member_id: Option<MemberId>,
+    /// Every first member of the group, the same list on each: 1=HOST:PORT,2=HOST:PORT,…
+    #[arg(long, env = "SLOTKEEPER_INITIAL_MEMBERS", value_name = "N=HOST:PORT,…")]
+    pub initial_members: Option<String>,
+    /// Short raft timeouts, for members on one fast network with fast disks
+    #[arg(long)]
+    pub fast_lan: bool,
+    /// No tokens: everyone who reaches the port is admin. Loopback addresses only
+    #[arg(long)]
+    pub insecure_dev: bool,
+    /// Serve other than loopback addresses without TLS, because something in front of this member terminates it
+    #[arg(long)]
+    pub allow_plaintext: bool,
+    /// Write the first admin token to this file (mode 0600) instead of printing it
+    #[arg(long, env = "SLOTKEEPER_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
+    /// Format of the log on stderr
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// Runs one controller on loopback for trying things out: no token needed.
+#[derive(Args, Clone, Debug)]
+pub struct DevArgs {
+    /// Where it keeps its state; it is there again at the next start
+    #[arg(long, default_value = "slotkeeper-dev", value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// Address of the HTTP interface; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:7373", value_name = "HOST:PORT")]
+    pub listen: SocketAddr,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}

@@ -1,0 +1,261 @@
+//! What `serve` runs with: flags and environment over the configuration file, checked as a whole.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::domain::MemberId;
+
+use super::args::{DevArgs, LogFormat, ServeArgs};
+
+/// Where the HTTP interface listens unless told otherwise.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7373";
+
+/// A controller's configuration, consistent by construction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The member's own folder.
+    pub data_dir: PathBuf,
+    /// Address of the HTTP interface.
+    pub listen: SocketAddr,
+    /// Address for other members; none for a member alone.
+    pub peer_listen: Option<SocketAddr>,
+    /// This member's number; none for a member alone.
+    pub member_id: Option<MemberId>,
+    /// First members of the group; empty for a member alone.
+    pub initial_members: BTreeMap<MemberId, String>,
+    /// Short raft timeouts.
+    pub fast_lan: bool,
+    /// No tokens.
+    pub insecure_dev: bool,
+    /// Where the first admin token goes; printed when absent.
+    pub admin_token_file: Option<PathBuf>,
+    /// Format of the log.
+    pub log_format: LogFormat,
+}
+
+/// A configuration that cannot be: the process exits with 2.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("configuration file {path}: {source}")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML of the known keys.
+    #[error("configuration file {path}: {why}")]
+    Malformed {
+        /// Which file.
+        path: String,
+        /// Where and why.
+        why: String,
+    },
+    /// The settings contradict each other or are incomplete.
+    #[error("{0}")]
+    Inconsistent(String),
+}
+
+/// The configuration file: the flags' names with underscores.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    data_dir: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    peer_listen: Option<SocketAddr>,
+    member_id: Option<MemberId>,
+    initial_members: Option<String>,
+    #[serde(default)]
+    fast_lan: bool,
+    #[serde(default)]
+    insecure_dev: bool,
+    #[serde(default)]
+    allow_plaintext: bool,
+    admin_token_file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Resolves the arguments of `serve`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file and key, or the settings that do not fit together.
+    pub fn of_serve(args: ServeArgs) -> Result<Self, ConfigError> {
+        let file = args.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let inconsistent = |why: &str| ConfigError::Inconsistent(why.to_owned());
+        let data_dir = args.data_dir.or(file.data_dir).ok_or_else(|| inconsistent("--data-dir is needed"))?;
+        let listen = args.listen.or(file.listen).unwrap_or(DEFAULT_LISTEN.parse().expect("a socket address"));
+        let peer_listen = args.peer_listen.or(file.peer_listen);
+        let member_id = args.member_id.or(file.member_id);
+        let members = args.initial_members.or(file.initial_members);
+        let initial_members = members.as_deref().map(parse_members).transpose()?.unwrap_or_default();
+        let insecure_dev = args.insecure_dev || file.insecure_dev;
+        let allow_plaintext = args.allow_plaintext || file.allow_plaintext;
+
+        if initial_members.is_empty() {
+            if member_id.is_some_and(|id| id != 1) {
+                return Err(inconsistent("--member-id without --initial-members: a member alone is number 1"));
+            }
+        } else {
+            let id = member_id.ok_or_else(|| inconsistent("--initial-members needs --member-id"))?;
+            if !initial_members.contains_key(&id) {
+                return Err(ConfigError::Inconsistent(format!("--member-id {id} is not in --initial-members")));
+            }
+            if peer_listen.is_none() {
+                return Err(inconsistent("--initial-members needs --peer-listen"));
+            }
+        }
+        if insecure_dev && !listen.ip().is_loopback() {
+            return Err(ConfigError::Inconsistent(format!("--insecure-dev serves loopback only, not {listen}")));
+        }
+        for address in std::iter::once(listen).chain(peer_listen) {
+            if !address.ip().is_loopback() && !allow_plaintext {
+                return Err(ConfigError::Inconsistent(format!(
+                    "{address} is reachable from outside and this member serves no TLS: put a proxy that terminates it \
+                     (for peers: a private network) in front and say --allow-plaintext"
+                )));
+            }
+        }
+        Ok(Self {
+            data_dir,
+            listen,
+            peer_listen,
+            member_id,
+            initial_members,
+            fast_lan: args.fast_lan || file.fast_lan,
+            insecure_dev,
+            admin_token_file: args.admin_token_file.or(file.admin_token_file),
+            log_format: args.log_format,
+        })
+    }
+
+    /// Resolves the arguments of `dev`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the address is not on loopback.
+    pub fn of_dev(args: DevArgs) -> Result<Self, ConfigError> {
+        Self::of_serve(ServeArgs {
+            data_dir: Some(args.data_dir),
+            listen: Some(args.listen),
+            insecure_dev: true,
+            ..ServeArgs::default()
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let shown = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: shown.clone(), source })?;
+    toml::from_str(&text).map_err(|error| ConfigError::Malformed { path: shown, why: error.to_string() })
+}
+
+/// Reads `1=host:port,2=host:port`: distinct numbers and addresses.
+fn parse_members(text: &str) -> Result<BTreeMap<MemberId, String>, ConfigError> {
+    let fault = |part: &str, why: &str| ConfigError::Inconsistent(format!("--initial-members: {part:?} {why}"));
+    let mut members = BTreeMap::new();
+    for part in text.split(',') {
+        let (id, address) = part.split_once('=').ok_or_else(|| fault(part, "is not N=HOST:PORT"))?;
+        let id =
+            id.parse().ok().filter(|id| *id > 0).ok_or_else(|| fault(part, "does not start with a number from 1"))?;
+        let port = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+        if !port.is_some_and(|(host, port)| !host.is_empty() && port > 0) {
+            return Err(fault(part, "has no HOST:PORT after the ="));
+        }
+        if members.values().any(|known| known == address) {
+            return Err(fault(part, "has an address that is listed already"));
+        }
+        if members.insert(id, address.to_owned()).is_some() {
+            return Err(fault(part, "has a number that is listed already"));
+        }
+    }
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(change: impl FnOnce(&mut ServeArgs)) -> Result<Config, String> {
+        let mut args = ServeArgs { data_dir: Some("d".into()), ..ServeArgs::default() };
+        change(&mut args);
+        Config::of_serve(args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_member_alone_needs_a_folder_only() {
+        let config = serve(|_| {}).unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:7373");
+        assert!(config.initial_members.is_empty() && !config.insecure_dev);
+        assert!(Config::of_serve(ServeArgs::default()).unwrap_err().to_string().contains("--data-dir"));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_by_name() {
+        let members = "1=127.0.0.1:1001,2=127.0.0.1:1002,3=127.0.0.1:1003";
+        let grouped = |args: &mut ServeArgs| {
+            args.initial_members = Some(members.into());
+            args.member_id = Some(2);
+            args.peer_listen = Some("127.0.0.1:1002".parse().unwrap());
+        };
+        assert_eq!(serve(grouped).unwrap().initial_members.len(), 3);
+        let refused: [(&str, fn(&mut ServeArgs)); 9] = [
+            ("is not in --initial-members", |a| a.member_id = Some(4)),
+            ("needs --member-id", |a| a.member_id = None),
+            ("needs --peer-listen", |a| a.peer_listen = None),
+            ("number that is listed already", |a| a.initial_members = Some("2=a:1,2=b:1".into())),
+            ("address that is listed already", |a| a.initial_members = Some("1=a:1,2=a:1".into())),
+            ("is not N=HOST:PORT", |a| a.initial_members = Some("1".into())),
+            ("number from 1", |a| a.initial_members = Some("0=a:1".into())),
+            ("no HOST:PORT", |a| a.initial_members = Some("1=a:99999".into())),
+            ("a member alone is number 1", |a| a.initial_members = None),
+        ];
+        for (expected, change) in refused {
+            let error = serve(|args| {
+                grouped(args);
+                change(args);
+            })
+            .unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn addresses_reachable_from_outside_need_a_word() {
+        let public = |a: &mut ServeArgs| a.listen = Some("0.0.0.0:7373".parse().unwrap());
+        assert!(serve(public).unwrap_err().contains("--allow-plaintext"));
+        assert!(
+            serve(|a| {
+                public(a);
+                a.allow_plaintext = true;
+            })
+            .is_ok()
+        );
+        let open = serve(|a| {
+            public(a);
+            a.allow_plaintext = true;
+            a.insecure_dev = true;
+        });
+        assert!(open.unwrap_err().contains("loopback only"));
+    }
+
+    #[test]
+    fn a_file_is_read_strictly_and_flags_win() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        std::fs::write(&path, "listen = \"127.0.0.1:9\"\nfast_lan = true\n").unwrap();
+        let config = serve(|a| a.config = Some(path.clone())).unwrap();
+        assert_eq!((config.listen.port(), config.fast_lan), (9, true));
+        let config = serve(|a| {
+            a.config = Some(path.clone());
+            a.listen = Some("127.0.0.1:8".parse().unwrap());
+        });
+        assert_eq!(config.unwrap().listen.port(), 8);
+        std::fs::write(&path, "listne = \"127.0.0.1:9\"\n").unwrap();
+        assert!(serve(|a| a.config = Some(path.clone())).unwrap_err().contains("listne"));
+        assert!(serve(|a| a.config = Some("/nowhere/c.toml".into())).unwrap_err().contains("/nowhere/c.toml"));
+    }
+}
