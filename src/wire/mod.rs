@@ -1,5 +1,8 @@
 //! Public JSON: bodies of requests and answers with their schemas, and conversions to and from domain.
 
+pub mod plan;
+pub mod schema;
+pub mod timestamp;
 mod topology;
 
 pub use topology::{
