@@ -1,6 +1,18 @@
 //! Strict parser and printer of the text of `CLUSTER NODES`. Pure; works on bytes.
+//!
+//! The text is one node's view. What it says is taken over as it stands or refused with the line; nothing is guessed.
+//! Nodes that cannot serve are never made a target: see [`adopt`].
 
-use crate::domain::{Node, Shard, SlotTable};
+mod adopt;
+mod line;
+mod print;
+
+use crate::domain::{Host, Node, Shard, SlotTable};
+
+pub use print::print;
+
+/// Longest text that is read: 8 MiB.
+pub const TEXT_MAX_BYTES: usize = 8 << 20;
 
 /// A cluster as `CLUSTER NODES` tells it, ready to adopt. Shards are named by their primary's node id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +50,22 @@ pub enum NodesTextError {
     },
 }
 
-/// Parses and checks the whole text. `dialled` fills in for nodes printed with an empty host.
+/// Parses and checks the whole text. `dialled` is the address the text was asked from: it fills in for the node that
+/// printed it (`myself`) when that node does not know its own host.
+///
+/// Nodes that cannot serve are never a target, and each has a note:
+/// - an entry in handshake is no member: left out;
+/// - a failing (`fail`, `fail?`) or addressless (`noaddr`) master without slots: left out;
+/// - a failing master with slots: adopted, with `max_slots` at what it owns, so that no plan gives it more;
+/// - a failing replica: adopted as lost, so that no plan promotes it;
+/// - an addressless replica, and a replica of a master that was left out: left out;
+/// - an addressless master with slots: refused, its slots cannot be reached.
 ///
 /// # Errors
-/// [`NodesTextError`] with the line.
-pub fn adopt(_text: &[u8], _dialled: Option<&crate::domain::Host>) -> Result<Adopted, NodesTextError> {
-    unimplemented!("src/nodes_text")
+/// [`NodesTextError`] with the line. An open slot is reported only when the text is sound otherwise.
+pub fn adopt(text: &[u8], dialled: Option<&Host>) -> Result<Adopted, NodesTextError> {
+    adopt::adopt(text, dialled)
 }
+
+#[cfg(test)]
+mod tests;

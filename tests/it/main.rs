@@ -1,3 +1,5 @@
 //! The one integration binary. Mirrors the rooms of `src/`; end-to-end tests start the real binary.
 
 mod architecture;
+#[cfg(feature = "server")]
+mod nodes_text;
