@@ -1,10 +1,52 @@
 //! Public JSON: bodies of requests and answers with their schemas, and conversions to and from domain.
+//!
+//! Names and numbers with rules of their own (ids, slots, ranges, weights) are domain types already here, so that
+//! whatever was read is valid: the schemas only describe them. Requests refuse unknown and duplicate fields; answers
+//! are read leniently, since they may gain fields within `/v1`.
 
+mod audit;
+mod cluster;
+mod import;
+mod list;
+mod member;
+mod node;
+mod patch;
 pub mod plan;
+mod policy;
+mod problem;
+mod propose;
+mod review;
+mod revision;
+mod rollout;
 pub mod schema;
+mod shard;
+mod slot;
+mod text;
 pub mod timestamp;
+mod token;
 mod topology;
 
+pub use audit::{AuditView, PrincipalBody};
+pub use cluster::{ClusterAnswer, ClusterCreate, ClusterPatch, ClusterView, Receipt};
+pub use import::{ImportAnswer, ImportRequest};
+pub use list::Page;
+pub use member::{MemberView, StatusView};
+pub use node::{DrainRequest, NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeRole, NodeSpec, NodeView, Placement};
+pub use plan::PlanView;
+pub use policy::{LimitsPatch, PolicyBody, PolicyPatch};
+pub use problem::{Fault, PROBLEM_TYPE_PREFIX, Problem};
+pub use propose::{PlanAnswer, PlanDiff, PlanItem, PlanRef, PlanRequest, ShardCount};
+pub use review::{ApprovalRequest, EndRequest};
+pub use revision::Revision;
+pub use rollout::{
+    ActionStatus, FailedRequest, ProgressBody, ReasonRequest, RolloutAction, RolloutAnswer, RolloutView, SteerRequest,
+    ThrottleRequest,
+};
+pub use shard::{ShardAnswer, ShardDrainRequest, ShardPatch, ShardView};
+pub use slot::{ExplainView, KeySlotView, NodeAddress, SlotView};
+pub use text::Text;
+pub use timestamp::Timestamp;
+pub use token::{TokenAnswer, TokenCreate, TokenCreated, TokenView, WhoAmI};
 pub use topology::{
     HASH_TAG, KEY_HASH, MovingBody, ServingBody, ShardStateBody, TopologyBody, TopologyKind, TopologyNodeBody,
     TopologyShardBody,

@@ -18,6 +18,7 @@ pub use parts::{
     SummaryView,
 };
 
+use super::Revision;
 use super::schema;
 use super::timestamp::Timestamp;
 use crate::domain::{Digest, Plan, PlanId, PlanState, PrincipalName, Role, RolloutState};
@@ -110,7 +111,7 @@ pub struct PlanView {
     pub rollout_state: Option<RolloutState>,
     /// Revision of the plan's record; absent offline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<u64>,
+    pub revision: Option<Revision>,
 }
 
 const fn operator() -> Role {
@@ -199,7 +200,7 @@ impl PlanView {
             expires_at: Timestamp(plan.expires_at),
             ended: life.ended,
             rollout_state: life.rollout_state,
-            revision: life.revision,
+            revision: life.revision.map(Revision),
         }
     }
 }

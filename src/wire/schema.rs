@@ -1,5 +1,7 @@
-//! Schemas of values whose types live in `domain`, which knows nothing of API schemas: names from a fixed list.
+//! Schemas of values whose types live in `domain`, which knows nothing of API schemas. Only described here: reading and
+//! checking is domain's.
 
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use crate::domain::{PlanState, Role, RolloutState};
@@ -70,8 +72,44 @@ pub fn load_metric() -> Object {
     one_of(["keys", "bytes", "ops"])
 }
 
-/// The names of [`crate::domain::DriverKind`].
-#[must_use]
-pub fn driver_kind() -> Object {
-    one_of(["flip", "manual", "redis"])
+/// A name or id: a letter or digit first, then letters, digits, `.`, `_` and `-`.
+#[derive(ToSchema)]
+#[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$", example = "shard-a")]
+pub struct Name(#[expect(dead_code, reason = "describes a shape")] String);
+
+/// A host name or IP address, without port or brackets.
+#[derive(ToSchema)]
+#[schema(min_length = 1, max_length = 253, example = "10.0.4.12")]
+pub struct HostText(#[expect(dead_code, reason = "describes a shape")] String);
+
+/// A slot number.
+#[derive(ToSchema)]
+#[schema(minimum = 0, maximum = 16383, example = 12543)]
+pub struct SlotNumber(#[expect(dead_code, reason = "describes a shape")] u16);
+
+/// First and last slot of a range, both included.
+#[derive(ToSchema)]
+#[schema(min_items = 2, max_items = 2, example = json!([0, 5460]))]
+pub struct SlotPair(#[expect(dead_code, reason = "describes a shape")] Vec<SlotNumber>);
+
+/// A relative share of the slots.
+#[derive(ToSchema)]
+#[schema(minimum = 0, maximum = 10000, example = 1)]
+pub struct WeightNumber(#[expect(dead_code, reason = "describes a shape")] u32);
+
+/// How slots are moved.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum Driver {
+    /// Ownership changes, no data moves: for caches.
+    Flip,
+    /// An outside mover takes actions over REST and acknowledges them.
+    Manual,
+    /// Redis or Valkey servers.
+    Redis,
 }
+
+/// A plan's digest.
+#[derive(ToSchema)]
+#[schema(pattern = "^sha256:[0-9a-f]{64}$")]
+pub struct DigestText(#[expect(dead_code, reason = "describes a shape")] String);
