@@ -1,14 +1,34 @@
 //! The one facade of the controller: validates against the current state, stamps time and ids, submits, reads.
 //! The HTTP server, the RESP listener and the executor talk to nothing else.
 
-use std::collections::BTreeSet;
+mod background;
+mod change;
+mod checks;
+mod draft;
+mod explain;
+mod fresh;
+mod group;
+mod local;
+mod progress;
+mod tokens;
+
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
 
 use crate::domain::{
-    ClusterName, Goal, Instant, Limits, NodeId, Plan, PlanId, Principal, PrincipalName, Rejection, Role, ShardId, Slot,
+    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, PlanId, Principal, Rejection, ShardId, Slot,
 };
 use crate::plan::PlanError;
 use crate::publish::Publisher;
+use crate::raft::RaftError;
+use crate::state::{COMMAND_VERSION, Command, State};
+
+pub use self::background::FirstStart;
+pub use self::group::Group;
+pub use self::local::Local;
+pub use self::progress::{ActionCounts, Progress, progress};
 pub use crate::raft::Status;
 pub use crate::state::{
     Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,
@@ -17,7 +37,13 @@ pub use crate::state::{
 /// The facade. Cheap to clone.
 #[derive(Clone)]
 pub struct Controller {
-    _inner: Arc<()>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    group: Box<dyn Group>,
+    publisher: Publisher,
+    clock: Box<dyn Fn() -> Instant + Send + Sync>,
 }
 
 /// Who calls, and what goes with every write.
@@ -93,13 +119,46 @@ pub enum ControlError {
     PlanDefect(Vec<String>),
 }
 
+impl From<RaftError> for ControlError {
+    fn from(error: RaftError) -> Self {
+        match error {
+            RaftError::NoLeader => Self::Unavailable("no leader of the raft group is known".to_owned()),
+            RaftError::Timeout => Self::Timeout,
+            RaftError::Fatal(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+/// The wall clock, read nowhere else: commands carry its time, and nothing but display and expiry depends on it.
+fn wall_clock() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
 impl Controller {
-    /// This member may answer reads: it has applied up to a commit index a leader told it since it started.
+    /// The facade of a member of a group, with the wall clock.
+    #[must_use]
+    pub fn new(group: impl Group + 'static) -> Self {
+        Self::with_clock(group, wall_clock)
+    }
+
+    /// The facade of a member of a group, with another clock.
+    #[must_use]
+    pub fn with_clock(group: impl Group + 'static, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        let (group, clock) = (Box::new(group), Box::new(clock));
+        Self { inner: Arc::new(Inner { group, publisher: Publisher::default(), clock }) }
+    }
+
+    /// This member may answer reads: it has applied up to a commit index that a leader told it since it started.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`] until then.
     pub fn ready(&self) -> Result<(), ControlError> {
-        unimplemented!("src/controller")
+        if self.status().recovered {
+            Ok(())
+        } else {
+            Err(ControlError::Unavailable("this member has not caught up with its group since it started".to_owned()))
+        }
     }
 
     /// Waits until this member has everything committed before the call.
@@ -107,122 +166,121 @@ impl Controller {
     /// # Errors
     /// [`ControlError::Unavailable`] without a leader for 2 s.
     pub async fn linearize(&self) -> Result<(), ControlError> {
-        unimplemented!("src/controller")
+        self.inner.group.linearize().await.map_err(|error| match error {
+            // Nothing was written: there is no outcome to be unknown.
+            RaftError::Timeout => ControlError::Unavailable("no leader confirmed the read".to_owned()),
+            other => other.into(),
+        })
     }
 
     /// Every cluster, ascending by name.
     #[must_use]
     pub fn clusters(&self) -> Vec<Arc<Cluster>> {
-        unimplemented!("src/controller")
+        self.read(|state| state.clusters.values().cloned().collect())
     }
 
     /// One cluster.
     ///
     /// # Errors
     /// [`Rejection::NotFound`].
-    pub fn cluster(&self, _name: &ClusterName) -> Result<Arc<Cluster>, ControlError> {
-        unimplemented!("src/controller")
+    pub fn cluster(&self, name: &ClusterName) -> Result<Arc<Cluster>, ControlError> {
+        let found = self.read(|state| state.clusters.get(name).cloned());
+        found.ok_or_else(|| Rejection::not_found("cluster", name).into())
     }
 
     /// Published topologies.
     #[must_use]
     pub fn publisher(&self) -> &Publisher {
-        unimplemented!("src/controller")
-    }
-
-    /// Every token, ascending by id.
-    #[must_use]
-    pub fn tokens(&self) -> Vec<Token> {
-        unimplemented!("src/controller")
-    }
-
-    /// The principal of a bearer token `sk_<id>_<secret>`; none when it is unknown, revoked, expired or malformed.
-    /// Compares in constant time.
-    #[must_use]
-    pub fn authenticate(&self, _bearer: &str) -> Option<Principal> {
-        unimplemented!("src/controller")
+        &self.inner.publisher
     }
 
     /// Audit records with `after < seq`, ascending.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`] when the store cannot be read.
-    pub async fn audit(&self, _after: u64, _limit: usize) -> Result<Vec<AuditRecord>, ControlError> {
-        unimplemented!("src/controller")
+    pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, ControlError> {
+        Ok(self.inner.group.audit(after, limit).await?)
     }
 
     /// This member and its group.
     #[must_use]
     pub fn status(&self) -> Status {
-        unimplemented!("src/controller")
+        self.inner.group.status()
     }
 
     /// Applied index and state hash.
     #[must_use]
     pub fn state_hash(&self) -> (u64, String) {
-        unimplemented!("src/controller")
+        self.inner.group.state_hash()
+    }
+
+    /// Index of the last entry applied here, as it grows.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<u64> {
+        self.inner.group.applied()
+    }
+
+    /// The term in which this member leads, as it changes; none while it does not lead.
+    #[must_use]
+    pub fn leading(&self) -> watch::Receiver<Option<u64>> {
+        self.inner.group.leading()
     }
 
     /// Commits one operation, stamped with time and caller. For everything but `Op::Change` and `Op::CreateToken`.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn submit(&self, _caller: &Caller, _op: Op) -> Result<Receipt, ControlError> {
-        unimplemented!("src/controller")
-    }
-
-    /// Changes what is desired and, when asked, proposes the plan for it in the same step. With `dry_run` everything is
-    /// computed and nothing stored. Replans when the state moved under it.
-    ///
-    /// # Errors
-    /// [`ControlError`].
-    pub async fn change(
-        &self,
-        _caller: &Caller,
-        _cluster: &ClusterName,
-        _changes: Vec<Change>,
-        _propose: Option<Propose>,
-        _dry_run: bool,
-    ) -> Result<Changed, ControlError> {
-        unimplemented!("src/controller")
-    }
-
-    /// Creates a token; the secret (`sk_<id>_<secret>`) is in the answer and nowhere else.
-    ///
-    /// # Errors
-    /// [`ControlError`].
-    pub async fn create_token(
-        &self,
-        _caller: &Caller,
-        _name: PrincipalName,
-        _role: Role,
-        _expires_at: Option<Instant>,
-    ) -> Result<(Receipt, String), ControlError> {
-        unimplemented!("src/controller")
-    }
-
-    /// Why the slot is where it is, and what the open plan does with it.
-    ///
-    /// # Errors
-    /// [`Rejection::NotFound`].
-    pub fn explain(&self, _cluster: &ClusterName, _slot: Slot) -> Result<Explanation, ControlError> {
-        unimplemented!("src/controller")
+    pub async fn submit(&self, caller: &Caller, op: Op) -> Result<Receipt, ControlError> {
+        let command = Command {
+            version: COMMAND_VERSION,
+            at: self.now(),
+            by: caller.principal.clone(),
+            reason: caller.reason.clone(),
+            idempotency: caller.idempotency.clone(),
+            op,
+        };
+        Ok(self.inner.group.submit(command).await?.applied.outcome?)
     }
 
     /// A fresh id for a node that was added without a name, and for its shard: not in use in the cluster.
     ///
     /// # Errors
     /// [`Rejection::NotFound`].
-    pub fn fresh_names(&self, _cluster: &ClusterName) -> Result<(NodeId, ShardId), ControlError> {
-        unimplemented!("src/controller")
+    pub fn fresh_names(&self, cluster: &ClusterName) -> Result<(NodeId, ShardId), ControlError> {
+        Ok(fresh::names(&*self.cluster(cluster)?))
+    }
+
+    /// A fresh identity for a cluster about to be created.
+    #[must_use]
+    pub fn fresh_cluster_id(&self) -> ClusterId {
+        fresh::cluster_id()
     }
 
     /// The current time as commands are stamped with it.
     #[must_use]
     pub fn now(&self) -> Instant {
-        unimplemented!("src/controller")
+        (self.inner.clock)()
+    }
+
+    /// Ends this member's part in the group.
+    pub async fn shutdown(&self) {
+        self.inner.group.shutdown().await;
+    }
+
+    fn read<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        let (mut look, mut seen) = (Some(look), None);
+        self.inner.group.read(&mut |state| seen = look.take().map(|look| look(state)));
+        seen.expect("a group calls the closure once")
     }
 }
 
-#[expect(dead_code, reason = "skeleton")]
-type Unused = (BTreeSet<u8>, Plan);
+impl Caller {
+    /// A part of the controller itself, such as `executor`.
+    #[must_use]
+    pub fn system(name: &str) -> Self {
+        Self { principal: Principal::system(name), reason: None, idempotency: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

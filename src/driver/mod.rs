@@ -1,1 +1,93 @@
-//! How actions reach the nodes: the trait, `flip` and `manual`.
+//! What carries out the actions of a plan on real nodes: one driver per kind of cluster. A driver knows nothing of
+//! raft, plans or pace; the executor commits the intent before it calls and the outcome after.
+
+mod flip;
+mod manual;
+mod scripted;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::domain::{Action, ActionKind, ClusterName, DriverKind, PlanId, Topology};
+
+pub use self::flip::Flip;
+pub use self::manual::Manual;
+pub use self::scripted::{Script, Scripted};
+
+/// One action to carry out, or to take back.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The plan it belongs to.
+    pub plan: PlanId,
+    /// What to do.
+    pub action: Action,
+    /// Which way.
+    pub direction: Direction,
+    /// The cluster as it was when the intent was committed: addresses of the nodes.
+    pub topology: Arc<Topology>,
+}
+
+/// Which way an action is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// As planned.
+    Forward,
+    /// Taken back: the rollout is rolled back.
+    Back,
+}
+
+/// Why a driver did not do it, and what that means for the rollout.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// It may work later: tried again with a growing pause, then given up.
+    #[error("{0}")]
+    Retry(String),
+    /// A person has to look: the rollout is blocked.
+    #[error("{0}")]
+    Pause(String),
+    /// Going on would do harm: the rollout ends after what is in flight.
+    #[error("{0}")]
+    Abort(String),
+}
+
+/// Carries out actions. Every call may come again for the same job after a change of leader: observe first.
+pub trait Driver: Send + Sync {
+    /// Which kind of cluster it is for.
+    fn kind(&self) -> DriverKind;
+
+    /// Whether the executor begins and finishes actions; if not, somebody outside does, over REST.
+    fn is_ours(&self) -> bool {
+        true
+    }
+
+    /// Whether it can do actions of this kind.
+    fn supports(&self, action: &ActionKind) -> bool {
+        can(self.kind(), action)
+    }
+
+    /// Carries out one action, whole. Cancelled when the member stops leading.
+    fn execute<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), DriverError>>;
+
+    /// Whether the nodes agree with the table, and no slot is open.
+    fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>>;
+}
+
+/// Whether the driver of this kind can carry out an action.
+#[must_use]
+pub const fn can(driver: DriverKind, action: &ActionKind) -> bool {
+    match driver {
+        DriverKind::Flip => matches!(
+            action,
+            ActionKind::MoveSlots { .. }
+                | ActionKind::AssignSlots { .. }
+                | ActionKind::Promote { .. }
+                | ActionKind::SetReplicaOf { .. }
+        ),
+        DriverKind::Manual => true,
+        // Not part of this version.
+        DriverKind::Redis => false,
+    }
+}

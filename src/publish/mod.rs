@@ -45,8 +45,8 @@ impl Snapshot {
 /// A strong entity tag: equal bytes have equal tags, also on other members and after a restart.
 fn entity_tag(bytes: &[u8]) -> String {
     let hash = Sha256::digest(bytes);
-    let hex: String = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    let prefix = u128::from_be_bytes(*hash.first_chunk().expect("32 bytes"));
+    format!("\"{prefix:032x}\"")
 }
 
 /// The newest snapshot of every cluster. Cheap to clone.

@@ -1,0 +1,99 @@
+//! Changing what is desired and proposing the plan for it, in one commit; replans when the state moved meanwhile.
+
+use std::sync::Arc;
+
+use super::draft::{self, Draft};
+use super::{Caller, Change, Changed, Cluster, ControlError, Controller, Op, PlanRecord, Propose, Receipt};
+use crate::domain::{ClusterName, Digest, Plan, PlanState, Rejection};
+
+/// Times a plan is computed anew because the state moved between computing and committing it.
+const REPLANS_MAX: u32 = 3;
+
+impl Controller {
+    /// Changes what is desired and, when asked, proposes the plan for it in the same step. With `dry_run` everything is
+    /// computed and nothing stored. Replans when the state moved under it.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn change(
+        &self,
+        caller: &Caller,
+        cluster: &ClusterName,
+        changes: Vec<Change>,
+        propose: Option<Propose>,
+        dry_run: bool,
+    ) -> Result<Changed, ControlError> {
+        // A follower must not judge a request by a state older than what its client has seen elsewhere.
+        self.linearize().await?;
+        if let Some(receipt) = self.remembered(caller)? {
+            return self.changed(cluster, receipt, None, None);
+        }
+        let mut replans = 0;
+        loop {
+            let after = self.cluster(cluster)?.with_changes(&changes)?;
+            let draft = match &propose {
+                Some(propose) => draft::draft(&after, &changes, propose, caller, self.now())?,
+                None => Draft::default(),
+            };
+            if dry_run || (changes.is_empty() && draft.plan.is_none()) {
+                let plan = draft.plan.map(|plan| as_proposed(&after, plan));
+                let empty_because = draft.empty_because;
+                return Ok(Changed { receipt: None, cluster: Arc::new(after), plan, empty_because });
+            }
+            let plan = draft.plan.map(Arc::new);
+            let op = Op::Change { cluster: cluster.clone(), changes: changes.clone(), plan: plan.clone() };
+            match self.submit(caller, op).await {
+                Err(ControlError::Rejected(Rejection::PlanStale { .. })) if replans < REPLANS_MAX => replans += 1,
+                Err(error) => return Err(error),
+                Ok(receipt) => {
+                    let record = plan.map(|plan| as_proposed(&after, Arc::unwrap_or_clone(plan)));
+                    return self.changed(cluster, receipt, record, draft.empty_because);
+                }
+            }
+        }
+    }
+
+    /// The receipt of an earlier request with the same idempotency key: asked before anything is validated, since what
+    /// the first request did would make the second one look wrong.
+    fn remembered(&self, caller: &Caller) -> Result<Option<Receipt>, ControlError> {
+        let Some(idempotency) = &caller.idempotency else { return Ok(None) };
+        let key = format!("{}/{}", caller.principal.name, idempotency.key);
+        match self.read(|state| state.remembered.get(&key).cloned()) {
+            None => Ok(None),
+            Some(first) if first.request == idempotency.request => {
+                Ok(Some(Receipt { repeated: true, ..first.receipt }))
+            }
+            Some(_) => Err(Rejection::IdempotencyMismatch { key: idempotency.key.clone() }.into()),
+        }
+    }
+
+    /// The answer, from the state after the commit; `record` stands in where this member has not applied it yet.
+    fn changed(
+        &self,
+        cluster: &ClusterName,
+        receipt: Receipt,
+        record: Option<Arc<PlanRecord>>,
+        empty_because: Option<String>,
+    ) -> Result<Changed, ControlError> {
+        let cluster = self.cluster(cluster)?;
+        let stored = receipt.plan.as_ref().and_then(|plan| cluster.plans.get(plan).cloned());
+        let plan = if receipt.plan.is_some() { stored.or(record) } else { None };
+        Ok(Changed { receipt: Some(receipt), cluster, plan, empty_because })
+    }
+}
+
+/// The record a plan gets when it is proposed.
+fn as_proposed(cluster: &Cluster, plan: Plan) -> Arc<PlanRecord> {
+    Arc::new(PlanRecord {
+        digest: Digest::of_plan(&plan),
+        plan: Arc::new(plan),
+        sequence: cluster.plans_proposed,
+        revision: 1,
+        state: PlanState::Proposed,
+        approvals: Vec::new(),
+        acks: std::collections::BTreeSet::new(),
+        ended: None,
+        superseded_by: None,
+        rollout: None,
+    })
+}

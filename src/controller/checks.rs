@@ -1,0 +1,203 @@
+//! What a reviewer should know before approving: the checks that come with a plan.
+
+use std::collections::BTreeSet;
+
+use crate::domain::{ActionKind, Check, CheckLevel, DriverKind, Goal, NodeId, NodeState, PlanBody, Shard, ShardId};
+use crate::driver;
+use crate::state::Cluster;
+
+/// Most names listed in one sentence.
+const NAMES_MAX: usize = 5;
+
+/// What the checks look at: the cluster as desired, and the body of the plan.
+pub struct Looked<'a> {
+    pub cluster: &'a Cluster,
+    pub body: &'a PlanBody,
+    pub goal: Goal,
+    pub reverts: bool,
+    pub lost: &'a BTreeSet<ShardId>,
+}
+
+/// What one check found, without its code.
+struct Finding {
+    name: &'static str,
+    level: CheckLevel,
+    text: String,
+    needs_ack: bool,
+}
+
+impl Finding {
+    fn ok(name: &'static str, text: impl Into<String>) -> Self {
+        Self { name, level: CheckLevel::Ok, text: text.into(), needs_ack: false }
+    }
+
+    fn warn(name: &'static str, text: impl Into<String>) -> Self {
+        Self { level: CheckLevel::Warn, ..Self::ok(name, text) }
+    }
+
+    fn ack(name: &'static str, text: impl Into<String>) -> Self {
+        Self { needs_ack: true, ..Self::warn(name, text) }
+    }
+
+    fn fail(name: &'static str, text: impl Into<String>) -> Self {
+        Self { level: CheckLevel::Fail, ..Self::ok(name, text) }
+    }
+}
+
+/// Every check, the failing ones first, then warnings; numbered within their level.
+pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
+    let mut findings = vec![
+        Some(minimal(looked)),
+        Some(driver_able(looked)),
+        data_loss(looked),
+        stale_cache(looked),
+        unfenced(looked),
+        unassigned(looked),
+        off_balance(looked),
+        single_node(looked),
+        one_zone(looked),
+        large(looked),
+    ];
+    findings.sort_by_key(|finding| finding.as_ref().map(|finding| std::cmp::Reverse(finding.level)));
+    let mut numbers = [0_u32; 3];
+    findings
+        .into_iter()
+        .flatten()
+        .map(|finding| {
+            let letter = ['C', 'W', 'F'][finding.level as usize];
+            let number = &mut numbers[finding.level as usize];
+            *number += 1;
+            Check {
+                code: format!("{letter}{number}"),
+                name: finding.name.to_owned(),
+                level: finding.level,
+                text: finding.text,
+                needs_ack: finding.needs_ack,
+            }
+        })
+        .collect()
+}
+
+fn minimal(looked: &Looked<'_>) -> Finding {
+    let (summary, reverts) = (&looked.body.summary, looked.reverts);
+    if reverts {
+        return Finding::ok("checked", format!("{} slots go back to where they were", summary.slots));
+    }
+    let (slots, bound) = (summary.slots, summary.lower_bound);
+    if slots > bound {
+        Finding::warn("not-minimal", format!("{slots} slots move where {bound} might do"))
+    } else {
+        Finding::ok(
+            "checked",
+            format!("the independent checker agrees: no plan for this goal moves fewer than {bound}"),
+        )
+    }
+}
+
+fn driver_able(looked: &Looked<'_>) -> Finding {
+    let kind = looked.cluster.driver;
+    let name = kind.as_str();
+    let refused = looked.body.actions.iter().find(|action| !driver::can(kind, &action.kind));
+    match refused {
+        None => Finding::ok("driver", format!("driver {name} can carry out every action")),
+        Some(action) => Finding::fail("driver", format!("driver {name} cannot carry out action {}", action.id)),
+    }
+}
+
+fn data_loss(looked: &Looked<'_>) -> Option<Finding> {
+    let assigned = looked.body.actions.iter().filter_map(|action| match &action.kind {
+        ActionKind::AssignSlots { from: Some(from), .. } if looked.lost.contains(from) => {
+            Some((from, action.kind.slots()))
+        }
+        _ => None,
+    });
+    let (from, slots): (BTreeSet<&ShardId>, Vec<usize>) = assigned.unzip();
+    let (count, names) = (slots.iter().sum::<usize>(), listed(from.iter().map(|shard| shard.as_str())));
+    match (from.is_empty(), looked.cluster.driver) {
+        (true, _) => None,
+        (false, DriverKind::Flip) => {
+            Some(Finding::warn("data-loss", format!("{count} slots of {names} start with an empty cache")))
+        }
+        (false, _) => Some(Finding::ack(
+            "data-loss",
+            format!(
+                "the keys in {count} slots of {names} are lost: the slots are assigned without reading their source"
+            ),
+        )),
+    }
+}
+
+fn stale_cache(looked: &Looked<'_>) -> Option<Finding> {
+    if looked.cluster.driver != DriverKind::Flip {
+        return None;
+    }
+    Some(if looked.reverts {
+        Finding::ack("stale-cache", "slots go back to shards that may still cache values from before they left")
+    } else {
+        Finding::ok("stale-cache", "rolling back would revive what the sources still cache, and asks for it by name")
+    })
+}
+
+fn unfenced(looked: &Looked<'_>) -> Option<Finding> {
+    (looked.cluster.driver == DriverKind::Redis).then(|| {
+        Finding::warn("unfenced", "a controller that was stopped can still send the nodes what it had in hand")
+    })
+}
+
+fn unassigned(looked: &Looked<'_>) -> Option<Finding> {
+    let left = looked.body.certificate.unassigned.saturating_sub(looked.body.summary.assigned);
+    (left > 0).then(|| Finding::warn("unassigned", format!("{left} slots have no owner, also after this plan")))
+}
+
+fn off_balance(looked: &Looked<'_>) -> Option<Finding> {
+    let away = looked.body.summary.worst_after;
+    let meant = matches!(looked.goal, Goal::Balance { .. }) && !looked.reverts;
+    (away.abs() > 1 && !meant)
+        .then(|| Finding::warn("off-balance", format!("the farthest shard is then {away:+} slots from its share")))
+}
+
+fn single_node(looked: &Looked<'_>) -> Option<Finding> {
+    if looked.cluster.driver == DriverKind::Flip {
+        return None;
+    }
+    let single = serving(looked).filter(|shard| active(looked.cluster, shard).len() < 2);
+    let names: Vec<&str> = single.map(|shard| shard.id.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let text = format!("no replica could take over the slots of {}", listed(names.iter().copied()));
+        Finding::warn("single-node-shard", text)
+    })
+}
+
+fn one_zone(looked: &Looked<'_>) -> Option<Finding> {
+    let exposed = serving(looked).filter(|shard| {
+        let nodes = active(looked.cluster, shard);
+        let zones: BTreeSet<_> = nodes.iter().map(|node| &looked.cluster.nodes[*node].value.zone).collect();
+        nodes.len() > 1 && zones.len() == 1 && zones.first().is_some_and(|zone| zone.is_some())
+    });
+    let names: Vec<&str> = exposed.map(|shard| shard.id.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        Finding::warn("zone-single", format!("every node of {} stands in one zone", listed(names.iter().copied())))
+    })
+}
+
+fn large(looked: &Looked<'_>) -> Option<Finding> {
+    let slots = looked.body.summary.slots;
+    (slots > 8192).then(|| Finding::warn("large-move", format!("{slots} of 16384 slots move: more than half")))
+}
+
+/// Shards that own slots when the plan is done.
+fn serving<'a>(looked: &'a Looked<'_>) -> impl Iterator<Item = &'a Shard> {
+    let after = looked.body.shards.iter().filter(|change| change.after > 0);
+    after.filter_map(|change| looked.cluster.shards.get(&change.id)).map(|shard| &shard.value)
+}
+
+fn active<'a>(cluster: &Cluster, shard: &'a Shard) -> Vec<&'a NodeId> {
+    let stays = |node: &&NodeId| cluster.nodes.get(*node).is_some_and(|node| node.value.state == NodeState::Active);
+    shard.nodes().filter(stays).collect()
+}
+
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let count = names.len();
+    let shown = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
+    if count > NAMES_MAX { format!("{shown} and {} more", count - NAMES_MAX) } else { shown }
+}

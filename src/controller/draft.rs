@@ -1,0 +1,176 @@
+//! From a cluster as it is desired to a complete plan: which shards are lost, which replicas take over, the planner, its
+//! independent checker, the checks a reviewer reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::checks::{self, Looked};
+use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh};
+use crate::domain::{
+    ActionKind, Base, Fingerprint, Instant, Intent, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, Rejection,
+    Shard, ShardId, ShardState, Weight,
+};
+use crate::plan::{self, Input};
+
+/// Most bytes of a plan as JSON: what fits into one entry of the log.
+const PLAN_BYTES_MAX: usize = 512 * 1024;
+
+/// A plan, or why there is none.
+#[derive(Default)]
+pub struct Draft {
+    pub plan: Option<Plan>,
+    pub empty_because: Option<String>,
+}
+
+/// Computes the plan that takes a cluster (with the changes made already) to what is desired.
+pub fn draft(
+    cluster: &Cluster,
+    changes: &[Change],
+    propose: &Propose,
+    caller: &Caller,
+    now: Instant,
+) -> Result<Draft, ControlError> {
+    let limits = propose.limits.clone().unwrap_or_else(|| cluster.policy.limits.clone());
+    limits.validate().map_err(|invalid| Rejection::invalid("limits", &invalid))?;
+    let shards: Vec<Shard> = cluster.shards.values().map(|shard| shard.value.clone()).collect();
+    let lost = lost_shards(cluster);
+    let input = Input { table: &cluster.table, shards: &shards, lost: &lost };
+    let mut body = match &propose.reverts {
+        Some(reverted) => reverse(&input, &limits, finished(cluster, reverted)?)?,
+        None => forward(cluster, &input, propose, &limits)?,
+    };
+    if body.actions.is_empty() {
+        let because = body.empty_because.unwrap_or_else(|| "every shard has its share".to_owned());
+        return Ok(Draft { plan: None, empty_because: Some(because) });
+    }
+    body.summary.eta_seconds = eta_seconds(&body, &limits);
+    let looked = Looked { cluster, body: &body, goal: propose.goal, reverts: propose.reverts.is_some(), lost: &lost };
+    let checks = checks::checks(&looked);
+    let slots = body.summary.slots + body.summary.assigned;
+    let small = cluster.policy.auto_approve_max_slots.is_some_and(|most| slots <= most);
+    let free = small && !checks.iter().any(|check| check.needs_ack);
+    let plan = Plan {
+        id: fresh_id(cluster),
+        supersedes: propose.supersedes.clone(),
+        reverts: propose.reverts.clone(),
+        intent: intent(cluster, changes, propose),
+        base: Base {
+            cluster_id: cluster.id.clone(),
+            version: cluster.version(),
+            fingerprint: Fingerprint::of(&cluster.table, &shards, &body.moved_slots()),
+        },
+        body,
+        checks,
+        limits,
+        approvals_required: if free { 0 } else { cluster.policy.approvals },
+        author_may_approve: cluster.policy.author_may_approve,
+        author: caller.principal.clone(),
+        created_at: now,
+        expires_at: now.plus_ms(cluster.policy.ttl_ms),
+    };
+    bounded(&plan)?;
+    Ok(Draft { plan: Some(plan), empty_because: None })
+}
+
+/// The planner's body for the goal, checked by the independent checker, with the promotions before it.
+fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Limits) -> Result<PlanBody, ControlError> {
+    let body = plan::plan(input, propose.goal, limits)?;
+    plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
+    {
+        let _ = promotions(cluster);
+        Ok(body)
+    }
+}
+
+fn reverse(input: &Input<'_>, limits: &Limits, record: &PlanRecord) -> Result<PlanBody, ControlError> {
+    let _ = (input, limits, record);
+    Err(plan::PlanError::Unsupported.into())
+}
+
+/// The record of a plan that was carried out, in whole or in part.
+fn finished<'a>(cluster: &'a Cluster, id: &PlanId) -> Result<&'a PlanRecord, Rejection> {
+    let record = cluster.plans.get(id).ok_or_else(|| Rejection::not_found("plan", id))?;
+    if record.rollout.as_ref().is_some_and(|rollout| rollout.state.is_final()) {
+        Ok(record)
+    } else {
+        let (plan, state) = (id.to_string(), record.state.as_str().to_owned());
+        Err(Rejection::PlanState { plan, state, verb: "revert".to_owned() })
+    }
+}
+
+/// Draining shards without a node that could still be read.
+fn lost_shards(cluster: &Cluster) -> BTreeSet<ShardId> {
+    let is_lost = |node: &NodeId| rank(cluster, node) == 0;
+    let shards = cluster.shards.values().map(|shard| &shard.value);
+    let lost = shards.filter(|shard| shard.state == ShardState::Draining && shard.nodes().all(is_lost));
+    lost.map(|shard| shard.id.clone()).collect()
+}
+
+/// Shards whose primary is to go while a node in better standing copies it: that one takes over, and no slot moves.
+fn promotions(cluster: &Cluster) -> Vec<ActionKind> {
+    let shards = cluster.shards.values().map(|shard| &shard.value);
+    shards
+        .filter_map(|shard| {
+            let best = shard.replicas.iter().rev().max_by_key(|node| rank(cluster, node))?;
+            (rank(cluster, best) > rank(cluster, &shard.primary)).then(|| ActionKind::Promote {
+                shard: shard.id.clone(),
+                from: shard.primary.clone(),
+                to: best.clone(),
+            })
+        })
+        .collect()
+}
+
+/// How fit a node is to serve its shard: 2 stays, 1 is to go, 0 is dead.
+fn rank(cluster: &Cluster, node: &NodeId) -> u8 {
+    match cluster.nodes.get(node).map(|node| node.value.state) {
+        Some(NodeState::Active) => 2,
+        Some(NodeState::Draining) => 1,
+        Some(NodeState::Lost) | None => 0,
+    }
+}
+
+/// The difference between what is desired and what is.
+fn intent(cluster: &Cluster, changes: &[Change], propose: &Propose) -> Intent {
+    let counts: BTreeMap<&ShardId, u32> = cluster.table.shards().iter().zip(cluster.table.counts()).collect();
+    let slots = |shard: &Shard| counts.get(&shard.id).copied().unwrap_or(0);
+    let shards = || cluster.shards.values().map(|shard| &shard.value);
+    let empty = |shard: &&Shard| shard.state == ShardState::Active && shard.weight.get() > 0 && slots(shard) == 0;
+    let leaving = |shard: &&Shard| shard.state == ShardState::Draining && slots(shard) > 0;
+    let reweight: BTreeMap<ShardId, Weight> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::SetShard { shard, weight: Some(weight), .. } => Some((shard.clone(), *weight)),
+            _ => None,
+        })
+        .collect();
+    Intent {
+        goal: propose.goal,
+        add: shards().filter(empty).map(|shard| (shard.id.clone(), shard.weight)).collect(),
+        drain: shards().filter(leaving).map(|shard| shard.id.clone()).collect(),
+        reweight: reweight.into_iter().collect(),
+        reason: propose.reason.clone(),
+    }
+}
+
+/// Shortest and longest duration at the pace, where there is one.
+fn eta_seconds(body: &PlanBody, limits: &Limits) -> Option<(u64, u64)> {
+    let pace = u64::from(limits.slots_per_second?);
+    let slots = u64::from(body.summary.slots + body.summary.assigned);
+    let shortest = slots.div_ceil(pace);
+    Some((shortest, shortest + limits.overlap_ms.div_ceil(1000) + u64::from(body.summary.waves) / 10 + 1))
+}
+
+fn fresh_id(cluster: &Cluster) -> PlanId {
+    std::iter::repeat_with(fresh::plan_id).find(|id| !cluster.plans.contains_key(id)).expect("ids do not run out")
+}
+
+fn bounded(plan: &Plan) -> Result<(), Rejection> {
+    let bytes = serde_json::to_vec(plan).expect("a plan has string keys only").len();
+    if bytes <= PLAN_BYTES_MAX {
+        return Ok(());
+    }
+    let what = format!(
+        "bytes in one plan: this one has {bytes}; raise slots_per_move, or take several steps with a budget of moves"
+    );
+    Err(Rejection::LimitExceeded { what, most: PLAN_BYTES_MAX as u64 })
+}

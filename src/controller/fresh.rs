@@ -1,0 +1,53 @@
+//! Ids, secrets and names that are new. The only randomness of the controller.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::domain::{ClusterId, NodeId, PlanId, ShardId, TokenId};
+use crate::state::{Cluster, NODES_MAX, SHARDS_MAX};
+
+/// 32 characters that are not mistaken for each other.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// `p-` and 8 characters.
+pub fn plan_id() -> PlanId {
+    PlanId::new(&format!("p-{}", letters(8))).expect("made of name characters")
+}
+
+/// 10 characters.
+pub fn token_id() -> TokenId {
+    TokenId::new(&letters(10)).expect("made of name characters")
+}
+
+/// 32 hex digits.
+pub fn cluster_id() -> ClusterId {
+    ClusterId::new(&hex(&rand::random::<[u8; 16]>())).expect("made of name characters")
+}
+
+/// 256 random bits, as 64 hex digits.
+pub fn secret() -> String {
+    hex(&rand::random::<[u8; 32]>())
+}
+
+/// `node-N` and `shard-N` with the lowest N that neither a node nor a shard of the cluster uses.
+pub fn names(cluster: &Cluster) -> (NodeId, ShardId) {
+    let used: BTreeSet<&str> =
+        cluster.nodes.keys().map(NodeId::as_str).chain(cluster.shards.keys().map(ShardId::as_str)).collect();
+    let free = (1..=NODES_MAX + SHARDS_MAX + 1)
+        .map(|n| (format!("node-{n}"), format!("shard-{n}")))
+        .find(|(node, shard)| !used.contains(node.as_str()) && !used.contains(shard.as_str()));
+    let (node, shard) = free.expect("a cluster has fewer nodes than numbers");
+    (NodeId::new(&node).expect("made of name characters"), ShardId::new(&shard).expect("made of name characters"))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a String takes every write");
+        hex
+    })
+}
+
+fn letters(count: usize) -> String {
+    let random: [u8; 16] = rand::random();
+    random[..count].iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+}

@@ -1,0 +1,67 @@
+//! What the facade needs of a raft group, so that it can be driven without one.
+
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::raft::{Committed, Raft, RaftError, Status};
+use crate::state::{AuditRecord, Command, State};
+
+/// A replicated state machine as seen from one member. See [`Raft`] for what each method promises.
+pub trait Group: Send + Sync {
+    /// Commits a command, through the leader, and returns when it is applied here too.
+    fn submit(&self, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>>;
+    /// Looks at the applied state, briefly.
+    fn read(&self, look: &mut dyn FnMut(&State));
+    /// Returns when everything committed before the call is applied here.
+    fn linearize(&self) -> BoxFuture<'_, Result<(), RaftError>>;
+    /// Index of the last applied entry, as it grows.
+    fn applied(&self) -> watch::Receiver<u64>;
+    /// The term in which this member leads, as it changes.
+    fn leading(&self) -> watch::Receiver<Option<u64>>;
+    /// What this member knows of its group.
+    fn status(&self) -> Status;
+    /// Audit records with `after < seq`, ascending, at most `limit`.
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, RaftError>>;
+    /// Applied index and SHA-256 (hex) of the state there.
+    fn state_hash(&self) -> (u64, String);
+    /// Stops.
+    fn shutdown(&self) -> BoxFuture<'_, ()>;
+}
+
+impl Group for Raft {
+    fn submit(&self, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>> {
+        Box::pin(Self::submit(self, command))
+    }
+
+    fn read(&self, look: &mut dyn FnMut(&State)) {
+        Self::read(self, look);
+    }
+
+    fn linearize(&self) -> BoxFuture<'_, Result<(), RaftError>> {
+        Box::pin(Self::linearize(self))
+    }
+
+    fn applied(&self) -> watch::Receiver<u64> {
+        Self::applied(self)
+    }
+
+    fn leading(&self) -> watch::Receiver<Option<u64>> {
+        Self::leading(self)
+    }
+
+    fn status(&self) -> Status {
+        Self::status(self)
+    }
+
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, RaftError>> {
+        Box::pin(Self::audit(self, after, limit))
+    }
+
+    fn state_hash(&self) -> (u64, String) {
+        Self::state_hash(self)
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Self::shutdown(self))
+    }
+}

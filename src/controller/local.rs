@@ -1,0 +1,147 @@
+//! A group of one member that keeps its state in memory and nothing else: for tests and benchmarks of the rooms above
+//! raft. It applies commands at once, in order, and forgets everything at the end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use super::fresh;
+use super::group::Group;
+use crate::raft::{Committed, RaftError, Status};
+use crate::state::{AuditRecord, Command, State};
+
+/// The group. Cheap to clone; clones are the same group.
+#[derive(Clone)]
+pub struct Local {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    machine: Mutex<Machine>,
+    applied: watch::Sender<u64>,
+    leading: watch::Sender<Option<u64>>,
+}
+
+#[derive(Default)]
+struct Machine {
+    state: State,
+    audit: Vec<AuditRecord>,
+    log: Vec<Command>,
+    /// Applied right before the next command, as if another member had been faster.
+    ahead: Vec<Command>,
+}
+
+impl Machine {
+    fn apply(&mut self, command: Command) -> Committed {
+        let applied = self.state.apply(&command);
+        self.audit.extend(applied.audit.clone());
+        self.log.push(command);
+        Committed { index: self.log.len() as u64, applied }
+    }
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Local {
+    /// A group with an empty state that leads in term 1.
+    #[must_use]
+    pub fn new() -> Self {
+        let (applied, leading) = (watch::Sender::new(0), watch::Sender::new(Some(1)));
+        Self { inner: Arc::new(Inner { machine: Mutex::default(), applied, leading }) }
+    }
+
+    /// Makes the member lead in a term, or not.
+    pub fn set_leading(&self, term: Option<u64>) {
+        self.inner.leading.send_replace(term);
+    }
+
+    /// Applies a command right before the next one that is submitted.
+    pub fn slip_in(&self, command: Command) {
+        self.machine().ahead.push(command);
+    }
+
+    /// Every command so far.
+    #[must_use]
+    pub fn log(&self) -> Vec<Command> {
+        self.machine().log.clone()
+    }
+
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.inner.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Group for Local {
+    fn submit(&self, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>> {
+        Box::pin(async move {
+            if self.inner.leading.borrow().is_none() {
+                return Err(RaftError::NoLeader);
+            }
+            let committed = {
+                let mut machine = self.machine();
+                for ahead in std::mem::take(&mut machine.ahead) {
+                    machine.apply(ahead);
+                }
+                machine.apply(command)
+            };
+            self.inner.applied.send_replace(committed.index);
+            Ok(committed)
+        })
+    }
+
+    fn read(&self, look: &mut dyn FnMut(&State)) {
+        look(&self.machine().state);
+    }
+
+    fn linearize(&self) -> BoxFuture<'_, Result<(), RaftError>> {
+        let leads = self.inner.leading.borrow().is_some();
+        Box::pin(std::future::ready(if leads { Ok(()) } else { Err(RaftError::NoLeader) }))
+    }
+
+    fn applied(&self) -> watch::Receiver<u64> {
+        self.inner.applied.subscribe()
+    }
+
+    fn leading(&self) -> watch::Receiver<Option<u64>> {
+        self.inner.leading.subscribe()
+    }
+
+    fn status(&self) -> Status {
+        let term = *self.inner.leading.borrow();
+        let applied = *self.inner.applied.borrow();
+        Status {
+            id: 1,
+            group_id: "local".to_owned(),
+            leader: term.map(|_| 1),
+            role: if term.is_some() { "leader" } else { "follower" },
+            term: term.unwrap_or(0),
+            committed: applied,
+            applied,
+            members: vec![(1, "127.0.0.1:0".to_owned())],
+            stale_ms: term.map(|_| 0),
+            recovered: true,
+        }
+    }
+
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, RaftError>> {
+        let found = self.machine().audit.iter().filter(|record| record.seq > after).take(limit).cloned().collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn state_hash(&self) -> (u64, String) {
+        let machine = self.machine();
+        let bytes = serde_json::to_vec(&machine.state).expect("the state has string keys only");
+        let hash = fresh::hex(&Sha256::digest(bytes));
+        (machine.log.len() as u64, hash)
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

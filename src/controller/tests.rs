@@ -1,0 +1,1 @@
+//! The facade over a local group.

@@ -1,0 +1,69 @@
+//! Bearer tokens `sk_<id>_<secret>`: made, shown once, and recognised.
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::{Caller, ControlError, Controller, Op, Receipt, fresh};
+use crate::domain::{Instant, Principal, PrincipalName, Rejection, Role, TokenId};
+use crate::state::Token;
+
+impl Controller {
+    /// Every token, ascending by id.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<Token> {
+        self.read(|state| state.tokens.values().cloned().collect())
+    }
+
+    /// The principal of a bearer token `sk_<id>_<secret>`; none when it is unknown, revoked, expired or malformed.
+    /// Compares in constant time.
+    #[must_use]
+    pub fn authenticate(&self, bearer: &str) -> Option<Principal> {
+        let (id, secret) = bearer.strip_prefix("sk_")?.rsplit_once('_')?;
+        let id = TokenId::new(id).ok()?;
+        let token = self.read(|state| state.tokens.get(&id).cloned());
+        let known = token.as_ref().map_or("", |token| &token.secret_sha256);
+        let same = bool::from(sha256(secret).as_bytes().ct_eq(known.as_bytes()));
+        let token = token.filter(|token| same && token.expires_at.is_none_or(|end| self.now() < end))?;
+        Some(Principal { name: token.name, role: token.role, token: Some(token.id) })
+    }
+
+    /// Creates a token; the secret (`sk_<id>_<secret>`) is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`ControlError`]; a repeated request is refused, since the secret cannot be shown again.
+    pub async fn create_token(
+        &self,
+        caller: &Caller,
+        name: PrincipalName,
+        role: Role,
+        expires_at: Option<Instant>,
+    ) -> Result<(Receipt, String), ControlError> {
+        self.create_token_as(caller, fresh::token_id(), name, role, expires_at).await
+    }
+
+    pub(super) async fn create_token_as(
+        &self,
+        caller: &Caller,
+        id: TokenId,
+        name: PrincipalName,
+        role: Role,
+        expires_at: Option<Instant>,
+    ) -> Result<(Receipt, String), ControlError> {
+        let secret = fresh::secret();
+        let bearer = format!("sk_{id}_{secret}");
+        let op = Op::CreateToken { id, name, role, secret_sha256: sha256(&secret), expires_at };
+        let receipt = self.submit(caller, op).await?;
+        if receipt.repeated {
+            let id = receipt.token.map_or_else(String::new, |id| format!(" {id}"));
+            let why = format!(
+                "token{id} was created by an earlier request with this idempotency key, and its secret was shown then: revoke it and create another"
+            );
+            return Err(Rejection::conflict(why).into());
+        }
+        Ok((receipt, bearer))
+    }
+}
+
+fn sha256(text: &str) -> String {
+    fresh::hex(&Sha256::digest(text.as_bytes()))
+}
