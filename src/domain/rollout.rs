@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionId, Instant, PlanId, Principal};
+use super::{ActionId, Instant, PlanId, Principal, ShardId};
 
 /// Where a rollout is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -125,6 +125,9 @@ pub struct ActionProgress {
     pub attempts: u32,
     /// Why the last attempt failed.
     pub error: Option<String>,
+    /// Of a done `SetReplicaOf`: the shard the node left, to undo it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub came_from: Option<ShardId>,
 }
 
 /// A rollout. Which actions there are stands in its plan.

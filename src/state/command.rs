@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ActionId, ClusterId, ClusterName, Digest, DriverKind, Host, Instant, Node, NodeId, Plan, PlanId, Policy, Principal,
-    PrincipalName, Role, Shard, ShardId, SlotRange, SlotTable, TokenId, Weight, Zone,
+    ActionId, ClusterId, ClusterName, Digest, DriverKind, Host, Instant, Node, NodeId, Permission, Plan, PlanId,
+    Policy, Principal, PrincipalName, Role, Shard, ShardId, SlotRange, SlotTable, TokenId, Weight, Zone,
 };
 
 /// Version of the commands this member writes. An apply rule never changes for a version that was released.
@@ -250,6 +250,7 @@ pub enum Change {
         /// New port.
         port: Option<u16>,
         /// New zone; `Some(None)` clears it.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "clearable")]
         zone: Option<Option<Zone>>,
     },
     /// Mark a node to be emptied; the last active node of a shard drains the shard.
@@ -280,8 +281,10 @@ pub enum Change {
         /// New weight.
         weight: Option<Weight>,
         /// New lower bound; `Some(None)` clears it.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "clearable")]
         min_slots: Option<Option<u16>>,
         /// New upper bound; `Some(None)` clears it.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "clearable")]
         max_slots: Option<Option<u16>>,
         /// New pins, whole.
         pinned: Option<Vec<SlotRange>>,
@@ -314,4 +317,96 @@ pub enum Place {
         /// Which shard.
         shard: ShardId,
     },
+}
+
+impl Op {
+    /// The name of the operation in the audit and in refusals, such as `plan.approve`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CreateCluster { .. } => "cluster.create",
+            Self::ConfigureCluster { .. } => "cluster.configure",
+            Self::DeleteCluster { .. } => "cluster.delete",
+            Self::Change { changes, plan, .. } => match changes.as_slice() {
+                [] if plan.is_some() => "plan.propose",
+                [change] => change.name(),
+                _ => "cluster.change",
+            },
+            Self::Approve { .. } => "plan.approve",
+            Self::Reject { .. } => "plan.reject",
+            Self::Withdraw { .. } => "plan.withdraw",
+            Self::Start { .. } => "rollout.start",
+            Self::Steer { verb, .. } => match verb {
+                SteerVerb::Pause => "rollout.pause",
+                SteerVerb::Resume => "rollout.resume",
+                SteerVerb::Abort => "rollout.abort",
+                SteerVerb::RollBack => "rollout.roll_back",
+            },
+            Self::Throttle { .. } => "rollout.throttle",
+            Self::Begin { .. } => "action.begin",
+            Self::Finish { .. } => "action.finish",
+            Self::Fail { .. } => "action.fail",
+            Self::Block { .. } => "rollout.block",
+            Self::Complete { .. } => "rollout.complete",
+            Self::Expire => "expire",
+            Self::CreateToken { .. } => "token.create",
+            Self::RevokeToken { .. } => "token.revoke",
+        }
+    }
+
+    /// What its principal must be allowed to do; none when it is for the controller itself alone.
+    #[must_use]
+    pub fn permission(&self) -> Option<Permission> {
+        match self {
+            Self::CreateCluster { .. }
+            | Self::ConfigureCluster { .. }
+            | Self::DeleteCluster { .. }
+            | Self::CreateToken { .. }
+            | Self::RevokeToken { .. } => Some(Permission::Administer),
+            Self::Change { changes, .. } if changes.iter().any(|c| matches!(c, Change::Import { .. })) => {
+                Some(Permission::Administer)
+            }
+            Self::Change { .. }
+            | Self::Withdraw { .. }
+            | Self::Start { .. }
+            | Self::Steer { .. }
+            | Self::Throttle { .. } => Some(Permission::Operate),
+            Self::Approve { .. } | Self::Reject { .. } => Some(Permission::Review),
+            Self::Begin { .. } | Self::Finish { .. } | Self::Fail { .. } => Some(Permission::Move),
+            Self::Block { .. } | Self::Complete { .. } | Self::Expire => None,
+        }
+    }
+}
+
+impl Change {
+    /// The name of the change in the audit, such as `node.add`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Import { .. } => "cluster.import",
+            Self::AddNode { .. } => "node.add",
+            Self::SetNode { .. } => "node.set",
+            Self::DrainNode { .. } => "node.drain",
+            Self::UndrainNode { .. } => "node.undrain",
+            Self::RemoveNode { .. } => "node.remove",
+            Self::SetShard { .. } => "shard.set",
+            Self::DrainShard { .. } => "shard.drain",
+            Self::UndrainShard { .. } => "shard.undrain",
+        }
+    }
+}
+
+/// A field that can be left alone, cleared or set: absent, null or a value. Serde alone reads null as absent.
+mod clearable {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::option_option, clippy::ref_option, reason = "the shape serde asks for")]
+    pub fn serialize<S: Serializer, T: Serialize>(field: &Option<Option<T>>, to: S) -> Result<S::Ok, S::Error> {
+        field.serialize(to)
+    }
+
+    #[expect(clippy::option_option, reason = "the shape serde asks for")]
+    pub fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+        Option::deserialize(from).map(Some)
+    }
 }

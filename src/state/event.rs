@@ -13,7 +13,8 @@ pub struct Applied {
     pub outcome: Result<Receipt, Rejection>,
     /// What happened; empty after a rejection.
     pub events: Vec<Event>,
-    /// The audit record; none after a rejection, a repeated request, or an `Expire` that ended nothing.
+    /// The audit record; none after a rejection, a repeated request, or a command that changed nothing: an `Expire` that
+    /// ended no plan, a `Begin` or `Finish` of what is begun or done already.
     pub audit: Option<AuditRecord>,
 }
 

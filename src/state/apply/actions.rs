@@ -1,0 +1,239 @@
+//! Actions begun, finished and failed. Each of the three is safe to repeat where the repetition can be told from a new
+//! request: what is so already is accepted and changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::Cluster;
+use super::effect::{Way, arrive, depart, give_up};
+use super::fresh::refuse_state;
+use super::rollout::{end_when_idle, running, running_mut};
+use super::{Context, Step, count, cut};
+use crate::domain::{
+    Action, ActionId, ActionProgress, ActionState, DriverKind, PlanId, Rejection, Role, Rollout, RolloutState, ShardId,
+};
+
+pub(super) fn begin(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    id: &PlanId,
+    ids: &[ActionId],
+) -> Result<Step, Rejection> {
+    use ActionState as S;
+    let (actions, rollout) = look_up(cluster, context, id, ids, "begin")?;
+    let back = rollout.state == RolloutState::RollingBack;
+    let so_already: &[S] = if back { &[S::Reverting, S::Reverted] } else { &[S::Begun, S::Done] };
+    let todo: Vec<_> = actions.iter().filter(|a| !is_in(rollout, a.id, so_already)).collect();
+    if todo.is_empty() {
+        return Ok(nothing(id));
+    }
+    running(cluster, id, "begin")?;
+    let way = match rollout.state {
+        RolloutState::Running => Way::Forward,
+        RolloutState::RollingBack => Way::Back,
+        state => return Err(refuse(todo[0].id, format!("the rollout is {}", state.as_str()))),
+    };
+    for action in &todo {
+        let why = match (way, rollout.state_of(action.id)) {
+            (Way::Forward, None | Some(S::Failed)) | (Way::Back, Some(S::Done)) => continue,
+            (Way::Back, Some(S::Begun)) => "it is in flight: finish it before it is undone",
+            (Way::Back, _) => "it was not done: there is nothing to undo",
+            (Way::Forward, _) => "it is being undone",
+        };
+        return Err(refuse(action.id, why.to_owned()));
+    }
+    let overlap_ms = cluster.plans[id].plan.limits.overlap_ms;
+    let mut load = Load::of(cluster, id);
+    let mut slots = 0;
+    for action in &todo {
+        load.admit(action, way)?;
+        let at_once = depart(cluster, action, way, overlap_ms);
+        let progress = running_mut(cluster, id)?.actions.entry(action.id).or_insert_with(|| new_progress(context));
+        progress.attempts += u32::from(way == Way::Forward);
+        set_state(progress, context, if way == Way::Back { S::Reverting } else { S::Begun });
+        if at_once {
+            land(cluster, context, id, action, way)?;
+            load.release(action, way);
+        }
+        slots += action.kind.slots();
+    }
+    let verb = if way == Way::Back { "undoing" } else { "begun" };
+    Ok(end_when_idle(cluster, context, id, format!("{verb} {}", describe(&todo, slots))))
+}
+
+pub(super) fn finish(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    id: &PlanId,
+    ids: &[ActionId],
+) -> Result<Step, Rejection> {
+    use ActionState as S;
+    let (actions, rollout) = look_up(cluster, context, id, ids, "finish")?;
+    let todo: Vec<_> = actions.iter().filter(|a| !is_in(rollout, a.id, &[S::Done, S::Reverted])).collect();
+    if todo.is_empty() {
+        return Ok(nothing(id));
+    }
+    let rollout = running(cluster, id, "finish")?;
+    let mut steps = Vec::new();
+    for action in &todo {
+        match rollout.state_of(action.id) {
+            Some(S::Begun) => steps.push((*action, Way::Forward)),
+            Some(S::Reverting) => steps.push((*action, Way::Back)),
+            _ => return Err(refuse(action.id, "it is not in flight".to_owned())),
+        }
+    }
+    for (action, way) in &steps {
+        land(cluster, context, id, action, *way)?;
+    }
+    let undone = steps.iter().all(|(_, way)| *way == Way::Back);
+    let slots = todo.iter().map(|action| action.kind.slots()).sum();
+    let summary = format!("{} {}", if undone { "undone" } else { "done" }, describe(&todo, slots));
+    Ok(end_when_idle(cluster, context, id, summary))
+}
+
+pub(super) fn fail(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    id: &PlanId,
+    action: ActionId,
+    error: &str,
+) -> Result<Step, Rejection> {
+    let (actions, _) = look_up(cluster, context, id, &[action], "fail")?;
+    let action = &actions[0];
+    let rollout = running(cluster, id, "fail")?;
+    let (way, state) = match rollout.state_of(action.id) {
+        Some(ActionState::Begun) => (Way::Forward, ActionState::Failed),
+        Some(ActionState::Reverting) => (Way::Back, ActionState::Done),
+        _ => return Err(refuse(action.id, "it is not in flight".to_owned())),
+    };
+    give_up(cluster, action, way);
+    let progress = running_mut(cluster, id)?.actions.get_mut(&action.id).expect("in flight");
+    set_state(progress, context, state);
+    progress.error = Some(cut(error));
+    let what = if way == Way::Back { "could not be undone" } else { "failed" };
+    let summary = format!("{} {what} ({}): {}", action.id, count(action.kind.slots(), "slot"), cut(error));
+    Ok(end_when_idle(cluster, context, id, summary))
+}
+
+/// The actions named, each once, and the rollout they belong to; also of one that has ended.
+fn look_up<'a>(
+    cluster: &'a Cluster,
+    context: &Context<'_>,
+    id: &PlanId,
+    ids: &[ActionId],
+    verb: &str,
+) -> Result<(Vec<Action>, &'a Rollout), Rejection> {
+    let record = cluster.record(id)?;
+    if context.by.role == Role::Mover && cluster.driver != DriverKind::Manual {
+        let action = format!("{verb} actions of the driver {}", cluster.driver.as_str());
+        return Err(Rejection::Forbidden { role: context.by.role.to_string(), action });
+    }
+    let rollout = record.rollout.as_ref().ok_or_else(|| refuse_state(id, record.state, verb))?;
+    let unique: BTreeSet<_> = ids.iter().collect();
+    if ids.is_empty() || unique.len() != ids.len() {
+        return Err(Rejection::invalid("actions", &"there are none, or one stands twice"));
+    }
+    let find = |id: &ActionId| record.plan.body.action(*id).cloned().ok_or_else(|| Rejection::not_found("action", id));
+    Ok((ids.iter().map(find).collect::<Result<_, _>>()?, rollout))
+}
+
+/// An action in flight comes to its end.
+fn land(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId, action: &Action, way: Way) -> Result<(), Rejection> {
+    let came_from = running(cluster, id, "finish")?.actions[&action.id].came_from.clone();
+    let came_from = arrive(cluster, action, way, came_from.as_ref());
+    let progress = running_mut(cluster, id)?.actions.get_mut(&action.id).expect("in flight");
+    progress.came_from = came_from;
+    progress.error = None;
+    set_state(progress, context, if way == Way::Back { ActionState::Reverted } else { ActionState::Done });
+    Ok(())
+}
+
+/// Actions in flight by the shard they leave and by the shard they enter.
+struct Load {
+    leaving: BTreeMap<ShardId, u32>,
+    entering: BTreeMap<ShardId, u32>,
+    per_source: u32,
+    per_target: u32,
+}
+
+impl Load {
+    fn of(cluster: &Cluster, id: &PlanId) -> Self {
+        let record = &cluster.plans[id];
+        let limits = &record.plan.limits;
+        let mut load = Self {
+            leaving: BTreeMap::new(),
+            entering: BTreeMap::new(),
+            per_source: limits.moves_per_source,
+            per_target: limits.moves_per_target,
+        };
+        let rollout = record.rollout.as_ref().expect("looked up before");
+        for (state, way) in [(ActionState::Begun, Way::Forward), (ActionState::Reverting, Way::Back)] {
+            for action in rollout.in_state(&[state]).filter_map(|id| record.plan.body.action(id)) {
+                load.count(action, way, 1);
+            }
+        }
+        load
+    }
+
+    /// Counts an action in, unless a limit of the plan stands against it.
+    fn admit(&mut self, action: &Action, way: Way) -> Result<(), Rejection> {
+        self.count(action, way, 1);
+        let (source, target) = way.ends(&action.kind);
+        let over = |counts: &BTreeMap<ShardId, u32>, shard: Option<&ShardId>, most| {
+            shard.filter(|shard| counts.get(*shard).is_some_and(|&now| now > most)).cloned()
+        };
+        if let Some(shard) = over(&self.leaving, source, self.per_source) {
+            return Err(refuse(action.id, format!("{} moves leave shard {shard} already", self.per_source)));
+        }
+        if let Some(shard) = over(&self.entering, target, self.per_target) {
+            return Err(refuse(action.id, format!("{} moves enter shard {shard} already", self.per_target)));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, action: &Action, way: Way) {
+        self.count(action, way, -1);
+    }
+
+    fn count(&mut self, action: &Action, way: Way, by: i32) {
+        let (source, target) = way.ends(&action.kind);
+        for (counts, shard) in [(&mut self.leaving, source), (&mut self.entering, target)] {
+            if let Some(shard) = shard {
+                let now = counts.entry(shard.clone()).or_default();
+                *now = now.saturating_add_signed(by);
+            }
+        }
+    }
+}
+
+fn is_in(rollout: &Rollout, action: ActionId, states: &[ActionState]) -> bool {
+    rollout.state_of(action).is_some_and(|state| states.contains(&state))
+}
+
+fn new_progress(context: &Context<'_>) -> ActionProgress {
+    ActionProgress { state: ActionState::Begun, since: context.now, attempts: 0, error: None, came_from: None }
+}
+
+fn set_state(progress: &mut ActionProgress, context: &Context<'_>, state: ActionState) {
+    (progress.state, progress.since) = (state, context.now);
+}
+
+/// An accepted step that changes nothing.
+fn nothing(id: &PlanId) -> Step {
+    let mut step = Step::default();
+    step.receipt.plan = Some(id.clone());
+    step
+}
+
+fn refuse(action: ActionId, why: String) -> Rejection {
+    Rejection::ActionRefused { action: action.to_string(), why }
+}
+
+/// `3 actions (48 slots): a-1, a-2, a-3`.
+fn describe(actions: &[&Action], slots: usize) -> String {
+    const SHOWN: usize = 16;
+    let mut ids: Vec<_> = actions.iter().take(SHOWN).map(|action| action.id.to_string()).collect();
+    if actions.len() > SHOWN {
+        ids.push("…".to_owned());
+    }
+    format!("{} ({}): {}", count(actions.len(), "action"), count(slots, "slot"), ids.join(", "))
+}

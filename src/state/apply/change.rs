@@ -1,0 +1,125 @@
+//! Changing what is desired of a cluster: all changes or none, then the plan that comes with them.
+
+use std::sync::Arc;
+
+use super::super::cluster::{NODES_MAX, SHARDS_MAX};
+use super::super::{Change, Cluster, Receipt};
+use super::{Context, Step, import, nodes, propose};
+use crate::domain::{NodeId, Plan, Rejection, ShardId, ShardState};
+
+/// What the changes did, for the receipt (of the last one) and the audit.
+#[derive(Default)]
+pub(super) struct Touched {
+    pub node: Option<NodeId>,
+    pub shard: Option<ShardId>,
+    pub revision: Option<u64>,
+    pub sentences: Vec<String>,
+}
+
+impl Cluster {
+    /// The cluster after these changes of the desired state, as `apply` would leave it; for planning ahead.
+    ///
+    /// # Errors
+    /// The rejection that `apply` would give.
+    pub fn with_changes(&self, changes: &[Change]) -> Result<Self, Rejection> {
+        let mut after = self.clone();
+        carry_out(&mut after, changes)?;
+        after.seal(self);
+        Ok(after)
+    }
+}
+
+pub(super) fn change(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    changes: &[Change],
+    plan: Option<&Arc<Plan>>,
+) -> Result<Step, Rejection> {
+    if changes.is_empty() && plan.is_none() {
+        return Err(Rejection::invalid("changes", &"there is neither a change nor a plan"));
+    }
+    let before = cluster.clone();
+    let mut touched = carry_out(cluster, changes)?;
+    cluster.seal(&before);
+    let mut step = Step::default();
+    if let Some(plan) = plan {
+        touched.sentences.push(propose::propose(cluster, context, plan, &mut step.events)?);
+        step.subject = Some(plan.id.to_string());
+        step.receipt.plan = Some(plan.id.clone());
+    }
+    step.subject = match (changes, &touched) {
+        ([_], Touched { node: Some(node), .. }) => Some(node.to_string()),
+        ([_], Touched { shard: Some(shard), .. }) => Some(shard.to_string()),
+        _ => step.subject,
+    };
+    step.summary = touched.sentences.join("; ");
+    step.receipt = Receipt { revision: touched.revision, node: touched.node, shard: touched.shard, ..step.receipt };
+    Ok(step)
+}
+
+fn carry_out(cluster: &mut Cluster, changes: &[Change]) -> Result<Touched, Rejection> {
+    let mut touched = Touched::default();
+    if changes.is_empty() {
+        return Ok(touched);
+    }
+    cluster.refuse_while_active()?;
+    for change in changes {
+        match change {
+            Change::Import { nodes, shards, table } => import::import(cluster, nodes, shards, table, &mut touched)?,
+            Change::AddNode { node, place } => nodes::add(cluster, node, place, &mut touched)?,
+            Change::SetNode { node, if_match, host, port, zone } => {
+                let (host, zone) = (host.as_ref(), zone.as_ref());
+                nodes::set(cluster, node, *if_match, (host, *port, zone), &mut touched)?;
+            }
+            Change::DrainNode { node, lost } => nodes::drain(cluster, node, *lost, &mut touched)?,
+            Change::UndrainNode { node } => nodes::undrain(cluster, node, &mut touched)?,
+            Change::RemoveNode { node, if_match } => nodes::remove(cluster, node, *if_match, &mut touched)?,
+            Change::SetShard { .. } => nodes::set_shard(cluster, change, &mut touched)?,
+            Change::DrainShard { shard } => nodes::drain_shard(cluster, shard, &mut touched)?,
+            Change::UndrainShard { shard } => nodes::undrain_shard(cluster, shard, &mut touched)?,
+        }
+    }
+    check_bounds(cluster)?;
+    check_weights(cluster, changes)?;
+    Ok(touched)
+}
+
+fn check_bounds(cluster: &Cluster) -> Result<(), Rejection> {
+    let exceeded = |what: &str, most: usize| Err(Rejection::LimitExceeded { what: what.to_owned(), most: most as u64 });
+    if cluster.nodes.len() > NODES_MAX {
+        return exceeded("nodes of a cluster", NODES_MAX);
+    }
+    if cluster.shards.len() > SHARDS_MAX {
+        return exceeded("shards of a cluster", SHARDS_MAX);
+    }
+    Ok(())
+}
+
+/// The slots must have somewhere to go. Looked at after all changes, so that "drain a, add b" may come in either order.
+fn check_weights(cluster: &Cluster, changes: &[Change]) -> Result<(), Rejection> {
+    let reduces = |change: &Change| match change {
+        Change::DrainNode { .. } | Change::DrainShard { .. } | Change::RemoveNode { .. } => true,
+        Change::SetShard { weight, .. } => weight.is_some(),
+        Change::Import { .. }
+        | Change::SetNode { .. }
+        | Change::AddNode { .. }
+        | Change::UndrainNode { .. }
+        | Change::UndrainShard { .. } => false,
+    };
+    if changes.iter().any(reduces) { check_total_weight(cluster) } else { Ok(()) }
+}
+
+pub(super) fn check_total_weight(cluster: &Cluster) -> Result<(), Rejection> {
+    let mut active = cluster.shards.values().map(|shard| &shard.value).filter(|s| s.state == ShardState::Active);
+    let owned =
+        cluster.table.runs().filter(|(_, shard)| shard.is_some()).map(|(range, _)| range.count()).sum::<usize>();
+    match active.next() {
+        None if owned > 0 => Err(Rejection::conflict(format!(
+            "no active shard with weight would be left for the {owned} slots that are owned"
+        ))),
+        Some(first) if first.weight.get() == 0 && active.all(|shard| shard.weight.get() == 0) => {
+            Err(Rejection::invalid("weight", &"the weights of all active shards would be zero"))
+        }
+        _ => Ok(()),
+    }
+}

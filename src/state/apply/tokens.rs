@@ -1,0 +1,53 @@
+//! Creating and revoking tokens. A secret never comes here, only its hash.
+
+use super::super::cluster::TOKENS_MAX;
+use super::super::{Receipt, State, Token};
+use super::Step;
+use crate::domain::{Instant, PrincipalName, Rejection, Role, TokenId};
+
+impl State {
+    pub(super) fn create_token(
+        &mut self,
+        id: &TokenId,
+        name: &PrincipalName,
+        role: Role,
+        secret_sha256: &str,
+        expires_at: Option<Instant>,
+    ) -> Result<Step, Rejection> {
+        if self.tokens.contains_key(id) {
+            return Err(Rejection::Exists { what: "token".to_owned(), id: id.to_string() });
+        }
+        if !Role::OF_TOKENS.contains(&role) {
+            return Err(Rejection::invalid("role", &format!("{role} is not a role of tokens")));
+        }
+        if secret_sha256.len() != 64 || !secret_sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(Rejection::invalid("secret_sha256", &"is not 64 lower-case hex digits"));
+        }
+        if expires_at.is_some_and(|end| end <= self.now) {
+            return Err(Rejection::invalid("expires_at", &"is over already"));
+        }
+        if self.tokens.len() >= TOKENS_MAX {
+            return Err(Rejection::LimitExceeded { what: "tokens".to_owned(), most: TOKENS_MAX as u64 });
+        }
+        let token = Token {
+            id: id.clone(),
+            name: name.clone(),
+            role,
+            secret_sha256: secret_sha256.to_owned(),
+            created_at: self.now,
+            expires_at,
+        };
+        self.tokens.insert(id.clone(), token);
+        Ok(step(id, format!("token created for {name}, role {role}")))
+    }
+
+    pub(super) fn revoke_token(&mut self, id: &TokenId) -> Result<Step, Rejection> {
+        let token = self.tokens.remove(id).ok_or_else(|| Rejection::not_found("token", id))?;
+        Ok(step(id, format!("token of {}, role {}, revoked", token.name, token.role)))
+    }
+}
+
+fn step(id: &TokenId, summary: String) -> Step {
+    let receipt = Receipt { token: Some(id.clone()), ..Receipt::default() };
+    Step { subject: Some(id.to_string()), summary, receipt, ..Step::default() }
+}
