@@ -3,8 +3,8 @@
 use super::{COMMAND_VERSION, Change, Cluster, Command, Op};
 use crate::domain::{
     Action, ActionId, ActionKind, Base, Certificate, ClusterId, ClusterName, DriverKind, Goal, Host, Instant, Intent,
-    Node, NodeId, NodeState, Plan, PlanBody, PlanId, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardChange,
-    ShardId, SlotTable, Summary, Tolerance, Weight,
+    Node, NodeId, NodeState, Plan, PlanBody, PlanId, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardBounds,
+    ShardChange, ShardId, SlotTable, Summary, Tolerance, Weight,
 };
 
 /// Any name type from text.
@@ -64,6 +64,7 @@ pub(crate) fn plan(cluster: &Cluster, name: &str, moves: &[(&str, &str, &str)]) 
         quota: Quota { numerator: 1, denominator: 1 },
         before: cluster.table.count_of(&shard.value.id),
         after: 0,
+        bounds: ShardBounds::default(),
     });
     let body = PlanBody {
         summary: Summary::default(),
