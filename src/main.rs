@@ -1,3 +1,29 @@
 //! The `slotkeeper` binary: reads the arguments and hands over to `cli` or `app`.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use slotkeeper::cli;
+
+/// Coordinates the slots of sharded clusters: exact plans, reviewed, carried out, and seen by every client at once.
+#[derive(Parser)]
+#[command(name = "slotkeeper", version, max_term_width = 100)]
+struct Arguments {
+    #[command(flatten)]
+    global: cli::GlobalArgs,
+    #[command(subcommand)]
+    command: Top,
+}
+
+#[derive(Subcommand)]
+enum Top {
+    #[command(flatten)]
+    Other(cli::Command),
+}
+
+fn main() -> ExitCode {
+    let Arguments { global, command } = Arguments::parse();
+    match command {
+        Top::Other(command) => cli::run(&global, command),
+    }
+}

@@ -1,0 +1,269 @@
+//! Arguments of `slotkeeper plan`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::domain::{DriverKind, Limits};
+
+/// Plans: what is to change, reviewed before it does.
+#[derive(Subcommand, Clone, Debug)]
+pub enum PlanCommand {
+    /// Propose a plan, or compute one from a file without any controller
+    Create(Box<CreateArgs>),
+    /// List plans, newest first
+    List(ListArgs),
+    /// Show a plan for review
+    Show(ShowArgs),
+    /// Compare two plans
+    Diff(DiffArgs),
+    /// Check a plan file by itself: its shape, digest, base and certificate
+    Check(CheckArgs),
+    /// Approve a plan as it was shown: by its digest
+    Approve(ApproveArgs),
+    /// Refuse a plan
+    Reject(EndArgs),
+    /// Take a plan back
+    Withdraw(EndArgs),
+    /// Propose a plan anew on the cluster as it is now
+    Refresh(PlanArgs),
+    /// Start the rollout of an approved plan
+    Start(StartArgs),
+}
+
+/// One plan.
+#[derive(Args, Clone, Debug)]
+pub struct PlanArgs {
+    /// The plan's id
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+}
+
+/// What a plan is to reach.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CreateArgs {
+    /// Plan from a file (- for stdin): the text of CLUSTER NODES, or a topology as JSON. No controller is asked
+    #[arg(long, value_name = "FILE")]
+    pub offline: Option<String>,
+    /// Add: offline a number of shards or NAME=WEIGHT; else a node HOST:PORT[,weight=W][,name=N][,zone=Z][,replica-of=S]
+    #[arg(long, value_name = "WHAT")]
+    pub add: Vec<String>,
+    /// Drain a node; if its shard has another, that one takes over and no slot moves
+    #[arg(long, value_name = "NODE")]
+    pub drain: Vec<String>,
+    /// Drain a whole shard
+    #[arg(long, value_name = "SHARD")]
+    pub drain_shard: Vec<String>,
+    /// Give a shard another weight, 0..=10000
+    #[arg(long, value_name = "SHARD=W")]
+    pub weight: Vec<String>,
+    /// Fewest moves that bring every shard within so many percent of its share
+    #[arg(long, value_name = "PCT", conflicts_with_all = ["max_moves", "drain_only"])]
+    pub tolerance: Option<String>,
+    /// The best balance that so many moves can reach
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=16384), conflicts_with = "drain_only")]
+    pub max_moves: Option<u32>,
+    /// Empty the draining shards and touch nothing else
+    #[arg(long)]
+    pub drain_only: bool,
+    /// Slots that must stay where they are, such as 0-99,4000 (offline)
+    #[arg(long, value_name = "RANGES", requires = "offline")]
+    pub pin: Vec<String>,
+    /// Most slots of a shard (offline)
+    #[arg(long, value_name = "SHARD=N", requires = "offline")]
+    pub max_slots: Vec<String>,
+    /// Fewest slots of a shard (offline)
+    #[arg(long, value_name = "SHARD=N", requires = "offline")]
+    pub min_slots: Vec<String>,
+    /// Whose default limits to use (offline)
+    #[arg(long, value_enum, requires = "offline")]
+    pub driver: Option<Driver>,
+    /// Pace of the rollout.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Undo a finished plan: its moves backwards, as a new plan
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only"])]
+    pub revert: Option<String>,
+    /// Compute and show, change and store nothing
+    #[arg(long, conflicts_with = "offline")]
+    pub dry_run: bool,
+    /// Why, for the reviewer and the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// List every shard and range
+    #[arg(long)]
+    pub full: bool,
+    /// Exit with 10 when there is something to move
+    #[arg(long)]
+    pub detailed_exitcode: bool,
+}
+
+/// A lower or other pace than the driver's own.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Pace")]
+pub struct LimitArgs {
+    /// Actions in flight that leave one shard
+    #[arg(long, value_name = "N")]
+    pub moves_per_source: Option<u32>,
+    /// Actions in flight that enter one shard
+    #[arg(long, value_name = "N")]
+    pub moves_per_target: Option<u32>,
+    /// Slots of one action
+    #[arg(long, value_name = "N")]
+    pub slots_per_move: Option<u32>,
+    /// Slots per second of the whole rollout
+    #[arg(long, value_name = "N")]
+    pub slots_per_second: Option<u32>,
+    /// Bytes per second of the whole rollout
+    #[arg(long, value_name = "N")]
+    pub bytes_per_second: Option<u64>,
+    /// How long a flipped range stays listed as moving
+    #[arg(long, value_name = "MS")]
+    pub overlap_ms: Option<u64>,
+}
+
+impl LimitArgs {
+    /// Whether any was given.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.moves_per_source.is_none()
+            && self.moves_per_target.is_none()
+            && self.slots_per_move.is_none()
+            && self.slots_per_second.is_none()
+            && self.bytes_per_second.is_none()
+            && self.overlap_ms.is_none()
+    }
+
+    /// Sets what was given.
+    pub const fn apply(&self, limits: &mut Limits) {
+        if let Some(value) = self.moves_per_source {
+            limits.moves_per_source = value;
+        }
+        if let Some(value) = self.moves_per_target {
+            limits.moves_per_target = value;
+        }
+        if let Some(value) = self.slots_per_move {
+            limits.slots_per_move = value;
+        }
+        if self.slots_per_second.is_some() {
+            limits.slots_per_second = self.slots_per_second;
+        }
+        if self.bytes_per_second.is_some() {
+            limits.bytes_per_second = self.bytes_per_second;
+        }
+        if let Some(value) = self.overlap_ms {
+            limits.overlap_ms = value;
+        }
+    }
+}
+
+/// How slots are moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// Ownership changes, no data moves: for caches
+    Flip,
+    /// An outside mover takes actions over REST
+    #[default]
+    Manual,
+    /// Redis or Valkey servers
+    Redis,
+}
+
+impl Driver {
+    /// The driver of the domain.
+    #[must_use]
+    pub const fn kind(self) -> DriverKind {
+        match self {
+            Self::Flip => DriverKind::Flip,
+            Self::Manual => DriverKind::Manual,
+            Self::Redis => DriverKind::Redis,
+        }
+    }
+}
+
+/// Which plans to list.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Only plans in this state
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<String>,
+}
+
+/// What to show of a plan.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArgs {
+    /// The plan's id
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// List every shard and range
+    #[arg(long)]
+    pub full: bool,
+    /// Only what the plan does with this slot, and why
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u16).range(0..16384))]
+    pub slot: Option<u16>,
+}
+
+/// Two plans.
+#[derive(Args, Clone, Debug)]
+pub struct DiffArgs {
+    /// The first plan's id
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// The second plan's id
+    #[arg(value_name = "OTHER")]
+    pub other: String,
+}
+
+/// What to check a plan file against.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// The plan as JSON (- for stdin)
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// The cluster it was made for: the text of CLUSTER NODES, or a topology as JSON (- for stdin)
+    #[arg(long, value_name = "FILE")]
+    pub nodes: String,
+}
+
+/// An approval.
+#[derive(Args, Clone, Debug)]
+pub struct ApproveArgs {
+    /// The plan's id
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// The digest of the plan as you read it
+    #[arg(long, value_name = "sha256:HEX")]
+    pub digest: String,
+    /// Acknowledge a warning by its code or name
+    #[arg(long, value_name = "CODE")]
+    pub ack: Vec<String>,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// A plan that is not to start.
+#[derive(Args, Clone, Debug)]
+pub struct EndArgs {
+    /// The plan's id
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// Also take back what was desired: undrain, former weights, nodes without slots removed
+    #[arg(long)]
+    pub revert_intent: bool,
+    /// Why, for the author and the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// A plan that is to start.
+#[derive(Args, Clone, Debug)]
+pub struct StartArgs {
+    /// The plan's id
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// Stay and watch the rollout until it ends
+    #[arg(long)]
+    pub watch: bool,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,273 @@
+//! `plan create --offline`: a plan from a file, without any controller and without touching the network.
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::args::CreateArgs;
+use super::source::Source;
+use crate::cli::fault::Fault;
+use crate::domain::{
+    ActionKind, Base, Check, CheckLevel, Fingerprint, Goal, Instant, Intent, Limits, NodeId, Plan, PlanBody, PlanId,
+    Principal, Shard, ShardId, ShardState, SlotRange, SlotSet, Tolerance, Weight,
+};
+use crate::plan::{self, Input};
+
+/// How long an offline plan says it may be used.
+const TTL_MS: u64 = 24 * 3600 * 1000;
+/// Most shards that are added at once.
+const ADD_MAX: u32 = 4096;
+
+/// The plan that brings the cluster of the file to what the arguments want.
+///
+/// # Errors
+/// Invalid input naming the argument, or what makes the goal infeasible.
+pub fn create(file: &str, args: &CreateArgs) -> Result<Plan, Fault> {
+    let goal = goal(args)?;
+    let limits = limits(args)?;
+    let source = Source::read(file)?;
+    let mut wanted = Wanted::new(source);
+    wanted.add(&args.add)?;
+    wanted.drain(args)?;
+    wanted.reweight(&args.weight)?;
+    wanted.bound(args)?;
+    wanted.plan(goal, &limits, args.reason.clone().unwrap_or_default())
+}
+
+/// The goal of the arguments.
+///
+/// # Errors
+/// Invalid input.
+pub fn goal(args: &CreateArgs) -> Result<Goal, Fault> {
+    if args.drain_only {
+        return Ok(Goal::DrainOnly);
+    }
+    if let Some(max_moves) = args.max_moves {
+        return Ok(Goal::Budget { max_moves });
+    }
+    let tolerance = args.tolerance.as_deref().map(Tolerance::from_percent).transpose()?.unwrap_or_default();
+    Ok(Goal::Balance { tolerance })
+}
+
+fn limits(args: &CreateArgs) -> Result<Limits, Fault> {
+    let mut limits = args.driver.unwrap_or_default().kind().default_limits();
+    args.limits.apply(&mut limits);
+    limits.validate()?;
+    Ok(limits)
+}
+
+/// The cluster of the file as it is wanted, and what was changed for that.
+struct Wanted {
+    source: Source,
+    add: Vec<(ShardId, Weight)>,
+    reweight: Vec<(ShardId, Weight)>,
+    promotions: Vec<ActionKind>,
+}
+
+impl Wanted {
+    fn new(source: Source) -> Self {
+        Self { source, add: Vec::new(), reweight: Vec::new(), promotions: Vec::new() }
+    }
+
+    /// `N` shards of weight 1, or one as `NAME=WEIGHT`.
+    fn add(&mut self, values: &[String]) -> Result<(), Fault> {
+        for value in values {
+            if let Some((name, weight)) = value.split_once('=') {
+                let name = ShardId::new(name).map_err(|fault| Fault::invalid(format!("--add {value}: {fault}")))?;
+                self.add_shard(name, parse_weight("--add", value, weight)?)?;
+                continue;
+            }
+            let count = value.parse::<u32>().ok().filter(|count| (1..=ADD_MAX).contains(count)).ok_or_else(|| {
+                Fault::invalid(format!("--add {value:?}: neither a number in 1..={ADD_MAX} nor NAME=WEIGHT"))
+            })?;
+            let mut number = 0;
+            for _ in 0..count {
+                let free = loop {
+                    number += 1;
+                    let name = ShardId::new(&format!("new-{number}"))?;
+                    if self.source.shards.iter().all(|shard| shard.id != name) {
+                        break name;
+                    }
+                };
+                self.add_shard(free, Weight::ONE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_shard(&mut self, id: ShardId, weight: Weight) -> Result<(), Fault> {
+        let shards = &mut self.source.shards;
+        let Err(position) = shards.binary_search_by(|shard| shard.id.cmp(&id)) else {
+            return Err(Fault::invalid(format!("--add: there is a shard {id} already")));
+        };
+        shards.insert(position, new_shard(&id, weight));
+        self.source.table.insert_shard(id.clone());
+        self.add.push((id, weight));
+        Ok(())
+    }
+
+    /// A shard whose nodes are all drained is to be emptied; one that loses its primary only gets another.
+    fn drain(&mut self, args: &CreateArgs) -> Result<(), Fault> {
+        let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
+        for text in &args.drain {
+            nodes.insert(self.source.node(text).map_err(|fault| fault.about("--drain"))?);
+        }
+        let mut shards: BTreeSet<ShardId> = BTreeSet::new();
+        for text in &args.drain_shard {
+            shards.insert(self.source.shard(text).map_err(|fault| fault.about("--drain-shard"))?);
+        }
+        for i in 0..self.source.shards.len() {
+            let shard = &self.source.shards[i];
+            let heir = shard.nodes().find(|node| !nodes.contains(*node) && self.source.serves(node));
+            let loses_nodes = shard.nodes().any(|node| nodes.contains(node));
+            if shards.contains(&shard.id) || (loses_nodes && heir.is_none()) {
+                self.source.shards[i].state = ShardState::Draining;
+            } else if let Some(heir) = heir.filter(|_| nodes.contains(&shard.primary)) {
+                let (from, to) = (shard.primary.clone(), heir.clone());
+                self.promotions.push(ActionKind::Promote { shard: shard.id.clone(), from, to });
+            }
+        }
+        Ok(())
+    }
+
+    fn reweight(&mut self, values: &[String]) -> Result<(), Fault> {
+        for value in values {
+            let (shard, weight) = self.shard_and_value("--weight", value)?;
+            let weight = parse_weight("--weight", value, weight)?;
+            let shard = &mut self.source.shards[shard];
+            if let Some(entry) = self.add.iter_mut().find(|(id, _)| *id == shard.id) {
+                entry.1 = weight;
+            } else if shard.weight != weight {
+                self.reweight.retain(|(id, _)| *id != shard.id);
+                self.reweight.push((shard.id.clone(), weight));
+            }
+            shard.weight = weight;
+        }
+        Ok(())
+    }
+
+    fn bound(&mut self, args: &CreateArgs) -> Result<(), Fault> {
+        for (flag, values) in [("--max-slots", &args.max_slots), ("--min-slots", &args.min_slots)] {
+            for value in values {
+                let (shard, number) = self.shard_and_value(flag, value)?;
+                let number = number.parse::<u16>().ok().filter(|number| *number <= 16384).ok_or_else(|| {
+                    Fault::invalid(format!("{flag} {value}: {number:?} is not a number of slots in 0..=16384"))
+                })?;
+                let shard = &mut self.source.shards[shard];
+                let bound = if flag == "--max-slots" { &mut shard.max_slots } else { &mut shard.min_slots };
+                *bound = Some(number);
+            }
+        }
+        for range in args.pin.iter().flat_map(|list| list.split(',')) {
+            let range: SlotRange = range.parse().map_err(|fault| Fault::invalid(format!("--pin: {fault}")))?;
+            self.pin(range)?;
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, range: SlotRange) -> Result<(), Fault> {
+        for slot in range.slots() {
+            let owner = self.source.table.owner(slot).ok_or_else(|| {
+                Fault::invalid(format!("--pin {range}: slot {slot} has no owner that it could stay with"))
+            })?;
+            let shard = self.source.shards.iter_mut().find(|shard| shard.id == *owner).expect("owners are shards");
+            shard.pinned.insert(slot);
+        }
+        Ok(())
+    }
+
+    /// The index of the shard and the value of `SHARD=VALUE`.
+    fn shard_and_value<'a>(&self, flag: &str, text: &'a str) -> Result<(usize, &'a str), Fault> {
+        let (shard, value) =
+            text.rsplit_once('=').ok_or_else(|| Fault::invalid(format!("{flag} {text:?}: not SHARD=NUMBER")))?;
+        let id = self.source.shard(shard).map_err(|fault| fault.about(flag))?;
+        let index = self.source.shards.iter().position(|shard| shard.id == id).expect("found by its id");
+        Ok((index, value))
+    }
+
+    fn plan(mut self, goal: Goal, limits: &Limits, reason: String) -> Result<Plan, Fault> {
+        self.add.sort();
+        self.reweight.sort();
+        let Source { shards, table, .. } = &self.source;
+        let lost = BTreeSet::new();
+        let input = Input { table, shards, lost: &lost };
+        let body = plan::plan(&input, goal, limits).map_err(|fault| Fault::invalid(fault.to_string()))?;
+        plan::check(&input, goal, limits, &body).map_err(|faults| {
+            Fault::error(format!("the plan did not pass its own check, a defect: {}", faults.join("; ")))
+        })?;
+        let body = super::promotions::with(body, self.promotions);
+        let fingerprint = Fingerprint::of(table, shards, &body.moved_slots());
+        let drain = shards.iter().filter(|shard| shard.state == ShardState::Draining);
+        let drain = drain.map(|shard| shard.id.clone()).collect();
+        let now = now();
+        Ok(Plan {
+            id: PlanId::new("p-offline")?,
+            supersedes: None,
+            reverts: None,
+            intent: Intent { goal, add: self.add, drain, reweight: self.reweight, reason },
+            base: Base { cluster_id: self.source.cluster_id.clone(), version: self.source.version, fingerprint },
+            checks: checks(&self.source, &body),
+            body,
+            limits: limits.clone(),
+            approvals_required: 1,
+            author_may_approve: false,
+            author: Principal::system("offline"),
+            created_at: now,
+            expires_at: now.plus_ms(TTL_MS),
+        })
+    }
+}
+
+/// A shard that is added offline: its node is not known yet and goes by the shard's name.
+pub fn new_shard(id: &ShardId, weight: Weight) -> Shard {
+    let node = NodeId::new(id.as_str()).expect("shard ids and node ids are names alike");
+    Shard::new(id.clone(), node, weight)
+}
+
+fn parse_weight(flag: &str, value: &str, weight: &str) -> Result<Weight, Fault> {
+    let number = weight.bytes().all(|b| b.is_ascii_digit()).then(|| weight.parse().ok()).flatten();
+    number
+        .and_then(|number| Weight::new(number).ok())
+        .ok_or_else(|| Fault::invalid(format!("{flag} {value}: weight {weight:?} is not a number in 0..=10000")))
+}
+
+/// What was looked at, and what the file says that a reviewer should know.
+fn checks(source: &Source, body: &PlanBody) -> Vec<Check> {
+    let check = |code: String, name: &str, level, text: String| Check {
+        code,
+        name: name.to_owned(),
+        level,
+        text,
+        needs_ack: false,
+    };
+    let mut checks = vec![
+        check("C1".into(), "open-slots", CheckLevel::Ok, "no slot is open".into()),
+        check("C2".into(), "certificate", CheckLevel::Ok, "an independent checker agrees with every figure".into()),
+    ];
+    let mut left = source.table.unassigned();
+    for slot in body.moved_slots().iter() {
+        left.remove(slot);
+    }
+    if left.is_empty() {
+        checks.push(check("C3".into(), "coverage", CheckLevel::Ok, "every slot has an owner afterwards".into()));
+    } else {
+        let text = format!("{} slots have no owner afterwards: {}", left.len(), short(&left));
+        checks.push(check("W1".into(), "coverage", CheckLevel::Warn, text));
+    }
+    for note in &source.notes {
+        let warnings = checks.iter().filter(|check| check.level == CheckLevel::Warn).count();
+        checks.push(check(format!("W{}", warnings + 1), "nodes", CheckLevel::Warn, note.clone()));
+    }
+    checks
+}
+
+fn short(slots: &SlotSet) -> String {
+    let ranges = slots.ranges();
+    let first: Vec<String> = ranges.iter().take(4).map(ToString::to_string).collect();
+    let more = if ranges.len() > 4 { ",…" } else { "" };
+    format!("{}{more}", first.join(","))
+}
+
+fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
