@@ -73,17 +73,16 @@ pub fn draft(
 
 /// The planner's body for the goal, checked by the independent checker, with the promotions before it.
 fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Limits) -> Result<PlanBody, ControlError> {
-    let body = plan::plan(input, propose.goal, limits)?;
+    let body = plan::with_leading_actions(plan::plan(input, propose.goal, limits)?, promotions(cluster));
     plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
-    {
-        let _ = promotions(cluster);
-        Ok(body)
-    }
+    Ok(body)
 }
 
 fn reverse(input: &Input<'_>, limits: &Limits, record: &PlanRecord) -> Result<PlanBody, ControlError> {
-    let _ = (input, limits, record);
-    Err(plan::PlanError::Unsupported.into())
+    let original = &record.plan.body;
+    let body = plan::revert(input, original, limits)?;
+    plan::check_revert(input, original, limits, &body).map_err(ControlError::PlanDefect)?;
+    Ok(body)
 }
 
 /// The record of a plan that was carried out, in whole or in part.

@@ -81,7 +81,12 @@ impl SlotSet {
 
     /// The slots, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        Slot::all().filter(|&slot| self.contains(slot))
+        let bits = |word: u64| std::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)));
+        (0..WORDS).zip(self.words.iter()).flat_map(move |(index, &word)| {
+            bits(word)
+                .take_while(|left| *left != 0)
+                .map(move |left| Slot::at(index * 64 + left.trailing_zeros() as usize))
+        })
     }
 
     /// The maximal ranges, ascending.

@@ -6,7 +6,7 @@ use super::layout::{self, Flow};
 use super::survey::Survey;
 use super::waves::{Edge, colour};
 use crate::domain::{
-    Action, ActionId, ActionKind, Band, Certificate, Limits, PlanBody, ShardChange, ShardState, Slot, SlotRange,
+    Action, ActionId, ActionKind, Band, Certificate, Limits, PlanBody, Shard, ShardChange, ShardState, Slot, SlotRange,
     Summary,
 };
 
@@ -46,18 +46,15 @@ pub(super) fn between(survey: &Survey<'_>, aim: &Aim, after: &[u16], limits: &Li
         worst_before: worst(survey, &survey.counts),
         worst_after: worst(survey, &aim.targets),
     };
-    let band = |(i, shard): (usize, &crate::domain::Shard)| Band {
-        shard: shard.id.clone(),
-        lo: aim.bands.lo[i],
-        hi: aim.bands.hi[i],
-    };
-    let change = |(i, shard): (usize, &crate::domain::Shard)| ShardChange {
+    let band = |(i, shard): (usize, &Shard)| Band { shard: shard.id.clone(), lo: aim.bands.lo[i], hi: aim.bands.hi[i] };
+    let change = |(i, shard): (usize, &Shard)| ShardChange {
         id: shard.id.clone(),
         weight: shard.weight,
         state: shard.state,
         quota: survey.shares.quota(i),
         before: survey.counts[i],
         after: aim.targets[i],
+        bounds: shard.into(),
     };
     let certificate = Certificate {
         surplus: bound.surplus,

@@ -17,9 +17,11 @@ mod runs;
 mod actions;
 mod waves;
 mod body;
+mod revert;
 mod error;
 
 pub use error::PlanError;
+pub use revert::{revert, with_leading_actions};
 
 use aim::Aim;
 use survey::Survey;
@@ -92,6 +94,19 @@ fn percent(tolerance: Tolerance) -> String {
 /// # Errors
 /// Every fault found, a sentence each.
 pub fn check(_input: &Input<'_>, _goal: Goal, _limits: &Limits, _body: &PlanBody) -> Result<(), Vec<String>> {
+    Ok(())
+}
+
+/// Checks a body made by [`revert`], in the same way.
+///
+/// # Errors
+/// Every fault found, a sentence each.
+pub fn check_revert(
+    _input: &Input<'_>,
+    _original: &PlanBody,
+    _limits: &Limits,
+    _body: &PlanBody,
+) -> Result<(), Vec<String>> {
     Ok(())
 }
 

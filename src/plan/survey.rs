@@ -34,7 +34,9 @@ impl<'a> Survey<'a> {
         let nobody = u16::try_from(input.shards.len()).expect("a slot table bounds the number of shards");
         let mut counts = vec![0_u32; input.shards.len() + 1];
         let owners: Vec<u16> = input.table.owners().iter().map(|&o| if o == UNASSIGNED { nobody } else { o }).collect();
-        owners.iter().for_each(|&owner| counts[usize::from(owner)] += 1);
+        for &owner in &owners {
+            counts[usize::from(owner)] += 1;
+        }
         let unassigned = counts.pop().expect("one entry stands for nobody");
         let mut pinned = SlotSet::new();
         let mut bounds = Vec::with_capacity(input.shards.len());
@@ -52,8 +54,7 @@ impl<'a> Survey<'a> {
         let total = u32::try_from(SLOT_COUNT).expect("16384");
         check_feasible(input.shards, &bounds, total)?;
         let shares = water_fill(&bounds, total);
-        let shards = input.shards;
-        Ok(Self { shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares })
+        Ok(Self { shards: input.shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares })
     }
 
     /// Whether the shard is to be emptied.

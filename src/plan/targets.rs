@@ -26,8 +26,8 @@ pub(super) struct LowerBound {
 impl Bands {
     /// `⌊q⌋..⌈q⌉`.
     pub fn exact(shares: &Shares) -> Self {
-        let shards = 0..shares.nums.len();
-        Self { lo: shards.clone().map(|i| shares.floor(i)).collect(), hi: shards.map(|i| shares.ceil(i)).collect() }
+        let all = 0..shares.nums.len();
+        Self { lo: all.clone().map(|i| shares.floor(i)).collect(), hi: all.map(|i| shares.ceil(i)).collect() }
     }
 
     /// `min(⌈(1−ε)q⌉, ⌊q⌋) ..= max(⌊(1+ε)q⌋, ⌈q⌉)`, within the shard's own bounds.

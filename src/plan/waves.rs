@@ -134,16 +134,16 @@ impl Colouring {
 struct Copies {
     limit: u32,
     dealt: Vec<u32>,
-    copies: Vec<Vec<u32>>,
+    of: Vec<Vec<u32>>,
 }
 
 impl Copies {
     fn new(shards: usize, limit: u32) -> Self {
-        Self { limit, dealt: vec![0; shards], copies: vec![Vec::new(); shards] }
+        Self { limit, dealt: vec![0; shards], of: vec![Vec::new(); shards] }
     }
 
     fn next(&mut self, shard: u16, count: &mut u32) -> u32 {
-        let (dealt, copies) = (&mut self.dealt[usize::from(shard)], &mut self.copies[usize::from(shard)]);
+        let (dealt, copies) = (&mut self.dealt[usize::from(shard)], &mut self.of[usize::from(shard)]);
         let turn = (*dealt % self.limit) as usize;
         *dealt += 1;
         if turn == copies.len() {

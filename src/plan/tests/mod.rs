@@ -45,7 +45,9 @@ impl Cluster {
     /// Contiguous shards of these weights, extra slots to the lowest ids (or by largest remainder).
     pub fn contiguous(weights: &[u32]) -> Self {
         let mut cluster = Self::new();
-        weights.iter().for_each(|w| cluster.add(*w));
+        for w in weights {
+            cluster.add(*w);
+        }
         let sum: u32 = weights.iter().sum();
         let mut counts: Vec<u32> = weights.iter().map(|w| 16384 * w / sum).collect();
         let mut order: Vec<usize> = (0..weights.len()).collect();
