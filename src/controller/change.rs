@@ -31,8 +31,10 @@ impl Controller {
         let mut replans = 0;
         loop {
             let after = self.cluster(cluster)?.with_changes(&changes)?;
+            // What apply will take for the time: never before that of an earlier command.
+            let now = self.read(|state| state.now).max(self.now());
             let draft = match &propose {
-                Some(propose) => draft::draft(&after, &changes, propose, caller, self.now())?,
+                Some(propose) => draft::draft(&after, &changes, propose, caller, now)?,
                 None => Draft::default(),
             };
             if dry_run || (changes.is_empty() && draft.plan.is_none()) {

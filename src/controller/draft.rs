@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::checks::{self, Looked};
 use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh};
 use crate::domain::{
-    ActionKind, Base, Fingerprint, Instant, Intent, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, Rejection,
-    Shard, ShardId, ShardState, Weight,
+    ActionKind, Base, Instant, Intent, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, PlanState, Rejection, Shard,
+    ShardId, ShardState, Weight,
 };
 use crate::plan::{self, Input};
 
@@ -56,7 +56,7 @@ pub fn draft(
         base: Base {
             cluster_id: cluster.id.clone(),
             version: cluster.version(),
-            fingerprint: Fingerprint::of(&cluster.table, &shards, &body.moved_slots()),
+            fingerprint: cluster.fingerprint(&body.moved_slots()),
         },
         body,
         checks,
@@ -88,7 +88,7 @@ fn reverse(input: &Input<'_>, limits: &Limits, record: &PlanRecord) -> Result<Pl
 /// The record of a plan that was carried out, in whole or in part.
 fn finished<'a>(cluster: &'a Cluster, id: &PlanId) -> Result<&'a PlanRecord, Rejection> {
     let record = cluster.plans.get(id).ok_or_else(|| Rejection::not_found("plan", id))?;
-    if record.rollout.as_ref().is_some_and(|rollout| rollout.state.is_final()) {
+    if matches!(record.state, PlanState::Succeeded | PlanState::Aborted) {
         Ok(record)
     } else {
         let (plan, state) = (id.to_string(), record.state.as_str().to_owned());

@@ -4,10 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
-use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use super::fresh;
 use super::group::Group;
 use crate::raft::{Committed, RaftError, Status};
 use crate::state::{AuditRecord, Command, State};
@@ -136,9 +134,7 @@ impl Group for Local {
 
     fn state_hash(&self) -> (u64, String) {
         let machine = self.machine();
-        let bytes = serde_json::to_vec(&machine.state).expect("the state has string keys only");
-        let hash = fresh::hex(&Sha256::digest(bytes));
-        (machine.log.len() as u64, hash)
+        (machine.log.len() as u64, machine.state.hash())
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

@@ -1,0 +1,368 @@
+//! What to do next in a rollout, decided from the replicated record and what this leader has in hand. Pure: the loop
+//! around it does what it says, and asks again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::pace::Pace;
+use crate::controller::PlanRecord;
+use crate::domain::{
+    Action, ActionId, ActionKind, ActionState, DriverKind, Instant, Limits, PlanBody, Rollout, RolloutState,
+    RolloutVerb, ShardId,
+};
+
+/// Most slots of one raft entry, unless a single action has more.
+const BATCH_SLOTS_MAX: usize = 64;
+/// Times a driver is asked for one action before it is given up.
+pub const ATTEMPTS_MAX: u32 = 5;
+/// Pause before the second attempt; doubled for each further one.
+const RETRY_MS: u64 = 250;
+/// The same for beginning to take back anew what could not be taken back, and the most it becomes.
+const HOLD_MS: u64 = 1_000;
+const HOLD_MS_MAX: u64 = 30_000;
+
+/// What a leader remembers of a rollout and does not share. Times are milliseconds of a monotonic clock.
+#[derive(Debug)]
+pub struct Hand {
+    pub pace: Pace,
+    /// Asked of the driver, no answer yet.
+    pub executing: BTreeSet<ActionId>,
+    /// The driver is done, since when; its outcome is not committed.
+    pub executed: BTreeMap<ActionId, u64>,
+    /// The driver could not: how often, and when it is asked again.
+    pub retries: BTreeMap<ActionId, Retry>,
+    /// Given up, and why; not committed.
+    pub given_up: BTreeMap<ActionId, String>,
+    /// Could not be taken back: how often, and when that is begun again. A rollback does not end by itself.
+    pub held: BTreeMap<ActionId, Retry>,
+    /// A person must look, and why.
+    pub cause: Option<String>,
+    /// Going on would do harm, and why.
+    pub abort: Option<String>,
+    /// When each action in flight was first seen in flight, less the time it had been by then.
+    since_ms: BTreeMap<ActionId, u64>,
+}
+
+/// A driver's failed attempts at an action.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    pub attempts: u32,
+    pub not_before_ms: u64,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask the driver for these.
+    Execute(Vec<ActionId>),
+    /// Commit the intent for these.
+    Begin(Vec<ActionId>),
+    /// Commit the outcome of these.
+    Finish(Vec<ActionId>),
+    /// Commit that this failed.
+    Fail(ActionId, String),
+    /// Commit that nothing can proceed.
+    Block(String),
+    /// Commit that the rollout is to end where it is.
+    Abort(String),
+    /// Verify, then commit the end.
+    Complete,
+    /// Nothing until something changes, or for so many milliseconds.
+    Wait(Option<u64>),
+}
+
+impl Hand {
+    /// An empty hand at the start of a term.
+    pub const fn new(now_ms: u64) -> Self {
+        Self {
+            pace: Pace::new(now_ms),
+            executing: BTreeSet::new(),
+            executed: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            held: BTreeMap::new(),
+            cause: None,
+            abort: None,
+            since_ms: BTreeMap::new(),
+        }
+    }
+
+    /// Notes which actions are in flight, and drops what is known of others. `now` is the wall clock: it tells how long
+    /// an action has been in flight that an earlier leader began, and nothing else.
+    pub fn observe(&mut self, rollout: &Rollout, now_ms: u64, now: Instant) {
+        let flying: BTreeMap<ActionId, Instant> =
+            rollout.in_flight().map(|id| (id, rollout.actions[&id].since)).collect();
+        self.since_ms.retain(|id, _| flying.contains_key(id));
+        self.executed.retain(|id, _| flying.contains_key(id));
+        self.retries.retain(|id, _| flying.contains_key(id));
+        self.given_up.retain(|id, _| flying.contains_key(id));
+        for (id, since) in flying {
+            self.since_ms.entry(id).or_insert_with(|| now_ms.saturating_sub(now.since_ms(since)));
+        }
+    }
+
+    /// The driver answered that it may work later.
+    pub fn retry_later(&mut self, id: ActionId, why: &str, now_ms: u64) {
+        let attempts = self.retries.get(&id).map_or(0, |retry| retry.attempts) + 1;
+        if attempts >= ATTEMPTS_MAX {
+            self.given_up.insert(id, format!("{why} ({attempts} attempts)"));
+        } else {
+            let not_before_ms = now_ms + (RETRY_MS << (attempts - 1));
+            self.retries.insert(id, Retry { attempts, not_before_ms });
+        }
+    }
+
+    /// It was committed that an action could not be taken back.
+    pub fn hold(&mut self, id: ActionId, now_ms: u64) {
+        let attempts = self.held.get(&id).map_or(0, |held| held.attempts) + 1;
+        let not_before_ms = now_ms + (HOLD_MS << (attempts - 1).min(5)).min(HOLD_MS_MAX);
+        self.held.insert(id, Retry { attempts, not_before_ms });
+    }
+}
+
+/// What to do next. `ours` is false for a driver whose actions an outside mover begins and finishes.
+pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand, now_ms: u64) -> Step {
+    let Some(rollout) = record.rollout.as_ref().filter(|rollout| !rollout.state.is_final()) else {
+        return Step::Wait(None);
+    };
+    let view = View { body: &record.plan.body, limits: &record.plan.limits, rollout };
+    let mut soonest = Soonest(None);
+    if ours {
+        if let Some((id, why)) = hand.given_up.iter().next() {
+            return Step::Fail(*id, why.clone());
+        }
+        if let Some(why) = hand.abort.clone().filter(|_| rollout.state.after(RolloutVerb::Abort).is_some()) {
+            return Step::Abort(why);
+        }
+        if let Some(step) = view.carry_on(driver, hand, now_ms, &mut soonest) {
+            return step;
+        }
+        if let Some(cause) = hand.cause.clone().filter(|_| rollout.state == RolloutState::Running) {
+            return Step::Block(cause);
+        }
+        if let Some(step) = view.begin(hand, now_ms, &mut soonest) {
+            return step;
+        }
+    }
+    if rollout.state == RolloutState::Running
+        && rollout.in_flight().next().is_none()
+        && let Some(step) = view.end(ours, soonest.0.is_some())
+    {
+        return step;
+    }
+    Step::Wait(soonest.0.map(|at| at.saturating_sub(now_ms)))
+}
+
+/// The earliest time at which anything could change by itself.
+struct Soonest(Option<u64>);
+
+impl Soonest {
+    fn at(&mut self, ms: u64) {
+        self.0 = Some(self.0.map_or(ms, |soonest| soonest.min(ms)));
+    }
+}
+
+struct View<'a> {
+    body: &'a PlanBody,
+    limits: &'a Limits,
+    rollout: &'a Rollout,
+}
+
+impl View<'_> {
+    /// For actions in flight: ask the driver, or commit what it did.
+    fn carry_on(&self, driver: DriverKind, hand: &Hand, now_ms: u64, soonest: &mut Soonest) -> Option<Step> {
+        let overlap_ms = if driver == DriverKind::Flip { self.limits.overlap_ms } else { 0 };
+        let (mut execute, mut finish) = (Vec::new(), Vec::new());
+        for id in self.rollout.in_flight() {
+            if hand.executing.contains(&id) {
+                continue;
+            }
+            if hand.executed.contains_key(&id) {
+                let over_ms = hand.since_ms.get(&id).map_or(now_ms, |since| since + overlap_ms);
+                if over_ms <= now_ms { finish.push(id) } else { soonest.at(over_ms) }
+            } else if let Some(retry) = hand.retries.get(&id).filter(|retry| retry.not_before_ms > now_ms) {
+                soonest.at(retry.not_before_ms);
+            } else {
+                execute.push(id);
+            }
+        }
+        if !execute.is_empty() {
+            return Some(Step::Execute(execute));
+        }
+        (!finish.is_empty()).then(|| Step::Finish(self.batch(finish)))
+    }
+
+    /// The actions to begin: in the order of the waves (or against it, when rolling back), as far as limits and pace
+    /// allow. Later ones may overtake one that a limit holds back, but not one that waits for the pace.
+    fn begin(&self, hand: &mut Hand, now_ms: u64, soonest: &mut Soonest) -> Option<Step> {
+        let forward: &mut dyn Iterator<Item = &ActionId> = match self.rollout.state {
+            RolloutState::Running => &mut self.body.waves.iter().flatten(),
+            RolloutState::RollingBack => &mut self.body.waves.iter().rev().flat_map(|wave| wave.iter().rev()),
+            _ => return None,
+        };
+        let wanted = if self.rollout.state == RolloutState::Running { None } else { Some(ActionState::Done) };
+        let per_second = self.per_second();
+        let mut lanes = Lanes::of(self);
+        let (mut chosen, mut slots, mut filled) = (Vec::new(), 0, false);
+        for id in forward {
+            if self.rollout.state_of(*id) != wanted {
+                continue;
+            }
+            let action = self.action(*id);
+            let size = action.kind.slots();
+            if !chosen.is_empty() && slots + size > BATCH_SLOTS_MAX {
+                break;
+            }
+            let back = wanted.is_some();
+            if let Some(held) = hand.held.get(id).filter(|held| back && held.not_before_ms > now_ms) {
+                soonest.at(held.not_before_ms);
+                continue;
+            }
+            if !lanes.admit(action, back) {
+                continue;
+            }
+            if !filled {
+                hand.pace.fill(now_ms, per_second, size);
+                filled = true;
+            }
+            if hand.pace.allowance(per_second) < (slots + size) as u64 {
+                if chosen.is_empty() {
+                    soonest.at(now_ms + hand.pace.wait_ms(per_second, size).max(1));
+                }
+                break;
+            }
+            chosen.push(*id);
+            slots += size;
+        }
+        (!chosen.is_empty()).then_some(Step::Begin(chosen))
+    }
+
+    /// The end of a running rollout with nothing in flight and nothing to begin now, if it is one. `paced`: something
+    /// only waits for the pace.
+    fn end(&self, ours: bool, paced: bool) -> Option<Step> {
+        let (mut failed, mut pending) = (None, false);
+        for action in &self.body.actions {
+            match self.rollout.state_of(action.id) {
+                Some(ActionState::Done) => {}
+                Some(ActionState::Failed) => failed = failed.or(Some(action)),
+                _ => pending = true,
+            }
+        }
+        // An outside mover may still take what is pending; what waits for a failed promotion goes no further.
+        if pending && (!ours || paced || failed.is_none()) {
+            return None;
+        }
+        let Some(failed) = failed else { return Some(Step::Complete) };
+        let error = self.rollout.actions[&failed.id].error.as_deref().unwrap_or("no reason given");
+        let count = self.rollout.in_state(&[ActionState::Failed]).count();
+        let who = if ours { "nothing else can proceed" } else { "the mover gave up" };
+        Some(Step::Block(format!(
+            "{who}: {count} failed, first action {} ({}): {error}",
+            failed.id,
+            ends(&failed.kind)
+        )))
+    }
+
+    fn per_second(&self) -> Option<u32> {
+        match (self.limits.slots_per_second, self.rollout.slots_per_second) {
+            (Some(plan), Some(throttle)) => Some(plan.min(throttle)),
+            (plan, throttle) => plan.or(throttle),
+        }
+    }
+
+    /// As many of the actions, in order, as go into one raft entry.
+    fn batch(&self, ids: Vec<ActionId>) -> Vec<ActionId> {
+        let mut slots = 0;
+        let fits = |id: &ActionId| {
+            let before = slots;
+            slots += self.action(*id).kind.slots();
+            before == 0 || slots <= BATCH_SLOTS_MAX
+        };
+        ids.into_iter().take_while(fits).collect()
+    }
+
+    fn action(&self, id: ActionId) -> &Action {
+        self.body.action(id).expect("a plan's waves and rollout name its own actions")
+    }
+}
+
+/// What is in flight at each shard, and which shards wait for a new primary.
+struct Lanes<'a> {
+    limits: &'a Limits,
+    leaving: BTreeMap<&'a ShardId, u32>,
+    entering: BTreeMap<&'a ShardId, u32>,
+    /// Shards with a promotion that must come first.
+    promoting: BTreeSet<&'a ShardId>,
+    /// Shards with moves that must be taken back before their promotion is.
+    moved: BTreeSet<&'a ShardId>,
+}
+
+impl<'a> Lanes<'a> {
+    fn of(view: &View<'a>) -> Self {
+        let (leaving, entering) = (BTreeMap::new(), BTreeMap::new());
+        let (promoting, moved) = (BTreeSet::new(), BTreeSet::new());
+        let mut lanes = Self { limits: view.limits, leaving, entering, promoting, moved };
+        for action in &view.body.actions {
+            let state = view.rollout.state_of(action.id);
+            match (&action.kind, state) {
+                (ActionKind::Promote { shard, .. }, None | Some(ActionState::Begun | ActionState::Failed)) => {
+                    lanes.promoting.insert(shard);
+                }
+                (ActionKind::Promote { .. }, _) => {}
+                (kind, Some(ActionState::Begun | ActionState::Done | ActionState::Reverting)) => {
+                    lanes.moved.extend(kind.source().into_iter().chain(kind.target()));
+                }
+                _ => {}
+            }
+            match state {
+                Some(ActionState::Begun) => lanes.occupy(&action.kind, false),
+                Some(ActionState::Reverting) => lanes.occupy(&action.kind, true),
+                _ => {}
+            }
+        }
+        lanes
+    }
+
+    fn occupy(&mut self, kind: &'a ActionKind, back: bool) {
+        let (from, to) = if back { (kind.target(), kind.source()) } else { (kind.source(), kind.target()) };
+        if let Some(from) = from {
+            *self.leaving.entry(from).or_default() += 1;
+        }
+        if let Some(to) = to {
+            *self.entering.entry(to).or_default() += 1;
+        }
+    }
+
+    /// Takes a place for the action, if the limits have one.
+    fn admit(&mut self, action: &'a Action, back: bool) -> bool {
+        let kind = &action.kind;
+        if let ActionKind::Promote { shard, .. } = kind {
+            return !(back && self.moved.contains(shard));
+        }
+        let (from, to) = if back { (kind.target(), kind.source()) } else { (kind.source(), kind.target()) };
+        let waits = |shard: &ShardId| !back && self.promoting.contains(shard);
+        let full = |lane: &BTreeMap<&ShardId, u32>, shard: Option<&ShardId>, most: u32| {
+            shard.is_some_and(|shard| lane.get(shard).is_some_and(|count| *count >= most))
+        };
+        if from.is_some_and(waits)
+            || to.is_some_and(waits)
+            || full(&self.leaving, from, self.limits.moves_per_source)
+            || full(&self.entering, to, self.limits.moves_per_target)
+        {
+            return false;
+        }
+        self.occupy(kind, back);
+        true
+    }
+}
+
+fn ends(kind: &ActionKind) -> String {
+    match (kind.source(), kind.target()) {
+        (Some(from), Some(to)) => format!("{from} -> {to}"),
+        (None, Some(to)) => format!("to {to}"),
+        _ => match kind {
+            ActionKind::Promote { shard, to, .. } => format!("promote {to} in {shard}"),
+            ActionKind::SetReplicaOf { node, shard } => format!("{node} copies {shard}"),
+            _ => "repair".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,278 @@
+//! The loop that carries out one cluster's rollout during one term of leadership.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, info, warn};
+
+use super::Drivers;
+use super::next::{ATTEMPTS_MAX, Hand, Step, next};
+use crate::controller::{Caller, Cluster, ControlError, Controller, Op, PlanRecord, SteerVerb};
+use crate::domain::{ActionId, ActionState, ClusterName, PlanId};
+use crate::driver::{Direction, Driver, DriverError, Job};
+
+/// Pause after a commit that failed or was refused; doubled up to the most for each further one.
+const REFUSED_MS: u64 = 100;
+const REFUSED_MS_MAX: u64 = 5_000;
+/// Refusals in a row after which the rollout is blocked: the executor does not understand the state.
+const REFUSALS_MAX: u32 = 8;
+
+/// What to wait for before the next look.
+enum Then {
+    /// Nothing.
+    Now,
+    /// A change of the cluster, or so many milliseconds.
+    News(Option<u64>),
+    /// So many milliseconds, whatever happens.
+    Rest(u64),
+}
+
+/// Carries out the active rollout of one cluster.
+pub struct Carrier {
+    controller: Controller,
+    drivers: Arc<Drivers>,
+    cluster: ClusterName,
+    term: u64,
+    leading: watch::Receiver<Option<u64>>,
+    caller: Caller,
+    started: Instant,
+    refusals: u32,
+    verifications: u32,
+}
+
+type Answers = FuturesUnordered<BoxFuture<'static, (ActionId, Direction, Result<(), DriverError>)>>;
+
+impl Carrier {
+    pub fn new(controller: Controller, drivers: Arc<Drivers>, cluster: ClusterName, term: u64) -> Self {
+        let leading = controller.leading();
+        let caller = Caller::system("executor");
+        Self {
+            controller,
+            drivers,
+            cluster,
+            term,
+            leading,
+            caller,
+            started: Instant::now(),
+            refusals: 0,
+            verifications: 0,
+        }
+    }
+
+    /// Returns when the cluster has no active rollout any more, or this member does not lead in the term.
+    pub async fn carry_out(mut self) {
+        let mut applied = self.controller.applied();
+        let mut hand = Hand::new(0);
+        let mut answers = Answers::new();
+        let mut carried: Option<PlanId> = None;
+        loop {
+            applied.borrow_and_update();
+            let Ok(cluster) = self.controller.cluster(&self.cluster) else { return };
+            let Some(record) = cluster.active_plan() else { return };
+            if carried.as_ref() != Some(&record.plan.id) {
+                info!(cluster = %self.cluster, plan = %record.plan.id, term = self.term, "carrying out");
+                carried = Some(record.plan.id.clone());
+                (hand, answers) = (Hand::new(self.now_ms()), Answers::new());
+            }
+            let Some(driver) = self.drivers.get(&cluster.driver).cloned() else {
+                return self.no_driver(&cluster, record).await;
+            };
+            if let Some(rollout) = &record.rollout {
+                hand.observe(rollout, self.now_ms(), self.controller.now());
+            }
+            let step = next(record, cluster.driver, driver.is_ours(), &mut hand, self.now_ms());
+            if !matches!(step, Step::Wait(_)) {
+                debug!(cluster = %self.cluster, ?step, "next");
+            }
+            let then = match step {
+                Step::Execute(ids) => {
+                    self.execute(&ids, &cluster, record, &driver, &mut hand, &answers);
+                    Then::Now
+                }
+                Step::Wait(wait_ms) => Then::News(wait_ms),
+                step => self.commit(step, &cluster, record, driver.as_ref(), &mut hand).await,
+            };
+            if !self.leads() {
+                return;
+            }
+            tokio::select! {
+                // An answer that is there already is taken first, whatever else there is to do.
+                biased;
+                Some(answer) = answers.next() => self.take(answer, &mut hand),
+                () = self.rest(then, &cluster, &mut applied) => {}
+            }
+        }
+    }
+
+    /// Waits as told; what happens to other clusters is no news.
+    async fn rest(&self, then: Then, seen: &Arc<Cluster>, applied: &mut watch::Receiver<u64>) {
+        let wait_ms = match then {
+            Then::Now => return,
+            Then::Rest(wait_ms) => return sleep(Duration::from_millis(wait_ms)).await,
+            Then::News(wait_ms) => wait_ms,
+        };
+        let news = async {
+            while applied.changed().await.is_ok() {
+                if self.controller.cluster(&self.cluster).map_or(true, |now| !Arc::ptr_eq(&now, seen)) {
+                    break;
+                }
+            }
+        };
+        match wait_ms {
+            None => news.await,
+            Some(wait_ms) => _ = timeout(Duration::from_millis(wait_ms), news).await,
+        }
+    }
+
+    fn execute(
+        &self,
+        ids: &[ActionId],
+        cluster: &Cluster,
+        record: &PlanRecord,
+        driver: &Arc<dyn Driver>,
+        hand: &mut Hand,
+        answers: &Answers,
+    ) {
+        let topology = Arc::new(cluster.topology());
+        for id in ids {
+            let direction = if is_back(record, *id) { Direction::Back } else { Direction::Forward };
+            let job = Job {
+                cluster: self.cluster.clone(),
+                plan: record.plan.id.clone(),
+                action: record.plan.body.action(*id).expect("an action of the plan").clone(),
+                direction,
+                topology: Arc::clone(&topology),
+            };
+            hand.executing.insert(*id);
+            let (driver, id) = (Arc::clone(driver), *id);
+            answers.push(Box::pin(async move { (id, direction, driver.execute(&job).await) }));
+        }
+    }
+
+    /// Keeps what the driver answered; the next step tells what follows.
+    fn take(&self, answer: (ActionId, Direction, Result<(), DriverError>), hand: &mut Hand) {
+        let (id, direction, result) = answer;
+        hand.executing.remove(&id);
+        match result {
+            Ok(()) => {
+                hand.executed.insert(id, self.now_ms());
+            }
+            Err(DriverError::Retry(why)) => {
+                warn!(cluster = %self.cluster, action = %id, ?direction, why, "the driver is asked again later");
+                hand.retry_later(id, &why, self.now_ms());
+            }
+            Err(DriverError::Pause(why)) => {
+                hand.cause = Some(format!("action {id}: {why}"));
+                hand.given_up.insert(id, why);
+            }
+            Err(DriverError::Abort(why)) => {
+                hand.abort = Some(format!("action {id}: {why}"));
+                hand.given_up.insert(id, why);
+            }
+        }
+    }
+
+    /// Commits what the step says, in this term only; how long to wait before the next one.
+    async fn commit(
+        &mut self,
+        step: Step,
+        cluster: &Cluster,
+        record: &PlanRecord,
+        driver: &dyn Driver,
+        hand: &mut Hand,
+    ) -> Then {
+        let (name, plan) = (self.cluster.clone(), record.plan.id.clone());
+        let begun = if let Step::Begin(actions) = &step { slots_of(record, actions) } else { 0 };
+        let op = match step {
+            Step::Begin(actions) => Op::Begin { cluster: name, plan, actions },
+            Step::Finish(actions) => Op::Finish { cluster: name, plan, actions },
+            Step::Fail(action, error) => Op::Fail { cluster: name, plan, action, error },
+            Step::Block(cause) => Op::Block { cluster: name, plan, cause },
+            Step::Abort(_) => Op::Steer { cluster: name, plan, verb: SteerVerb::Abort, acks: [].into() },
+            Step::Complete => match driver.verify(&cluster.topology()).await {
+                Ok(()) => Op::Complete { cluster: name, plan },
+                Err(DriverError::Retry(why)) if self.verifications < ATTEMPTS_MAX => {
+                    self.verifications += 1;
+                    warn!(cluster = %name, why, "the nodes do not agree yet");
+                    return Then::Rest(REFUSED_MS << self.verifications);
+                }
+                Err(error) => {
+                    self.verifications = 0;
+                    Op::Block { cluster: name, plan, cause: format!("every action is done, but: {error}") }
+                }
+            },
+            Step::Execute(_) | Step::Wait(_) => unreachable!("nothing to commit"),
+        };
+        if !self.leads() {
+            return Then::Now;
+        }
+        let failed_back =
+            if let Op::Fail { action, .. } = &op { Some(*action).filter(|id| is_back(record, *id)) } else { None };
+        let (ends, aborts) = (matches!(op, Op::Block { .. }), matches!(op, Op::Steer { .. }));
+        let reason = hand.abort.clone().filter(|_| aborts);
+        let caller = Caller { reason, ..self.caller.clone() };
+        match self.controller.submit(&caller, op).await {
+            Ok(_) => {
+                self.refusals = 0;
+                hand.pace.take(begun);
+                if let Some(id) = failed_back {
+                    hand.hold(id, self.now_ms());
+                }
+                if ends {
+                    hand.cause = None;
+                }
+                if aborts {
+                    hand.abort = None;
+                }
+                Then::Now
+            }
+            Err(error) => self.refused(&error, record).await,
+        }
+    }
+
+    /// A commit that failed is tried again after a while: the next look at the state tells whether it happened. One
+    /// that is refused again and again means that the executor does not understand the state.
+    async fn refused(&mut self, error: &ControlError, record: &PlanRecord) -> Then {
+        self.refusals += 1;
+        warn!(cluster = %self.cluster, %error, refusals = self.refusals, "the executor's commit was not accepted");
+        if self.refusals.is_multiple_of(REFUSALS_MAX) && matches!(error, ControlError::Rejected(_)) {
+            let cause = format!("the controller refuses the executor's next step: {error}");
+            let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
+            if let Err(error) = self.controller.submit(&self.caller, op).await {
+                warn!(cluster = %self.cluster, %error, "and refuses to block the rollout");
+            }
+        }
+        Then::Rest((REFUSED_MS << self.refusals.min(6)).min(REFUSED_MS_MAX))
+    }
+
+    async fn no_driver(&self, cluster: &Cluster, record: &PlanRecord) {
+        let cause = format!("this controller has no driver {}", cluster.driver.as_str());
+        let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
+        if let Err(error) = self.controller.submit(&self.caller, op).await {
+            debug!(cluster = %self.cluster, %error, "not blocked");
+        }
+        sleep(Duration::from_millis(REFUSED_MS_MAX)).await;
+    }
+
+    fn leads(&self) -> bool {
+        *self.leading.borrow() == Some(self.term)
+    }
+
+    /// A clock that never jumps.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).expect("a process does not live that long")
+    }
+}
+
+fn is_back(record: &PlanRecord, id: ActionId) -> bool {
+    record.rollout.as_ref().and_then(|rollout| rollout.state_of(id)) == Some(ActionState::Reverting)
+}
+
+fn slots_of(record: &PlanRecord, actions: &[ActionId]) -> usize {
+    actions.iter().filter_map(|id| record.plan.body.action(*id)).map(|action| action.kind.slots()).sum()
+}
