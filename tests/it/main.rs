@@ -1,5 +1,6 @@
 //! The one integration binary. Mirrors the rooms of `src/`; end-to-end tests start the real binary.
 
 mod architecture;
+mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;
