@@ -4,3 +4,7 @@ mod architecture;
 mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;
+#[cfg(feature = "server")]
+mod scene;
+#[cfg(feature = "server")]
+mod scripts;

@@ -7,7 +7,7 @@ use super::super::Cluster;
 use super::effect::{Way, arrive, depart, give_up};
 use super::fresh::refuse_state;
 use super::rollout::{end_when_idle, running, running_mut};
-use super::{Context, Step, count, cut};
+use super::{Context, Step, TEXT_MAX_BYTES, count, cut};
 use crate::domain::{
     Action, ActionId, ActionProgress, ActionState, DriverKind, PlanId, Rejection, Role, Rollout, RolloutState, ShardId,
 };
@@ -43,7 +43,7 @@ pub(super) fn begin(
     }
     let overlap_ms = cluster.plans[id].plan.limits.overlap_ms;
     let mut load = Load::of(cluster, id);
-    let mut slots = 0;
+    let mut landed = 0;
     for action in &todo {
         load.admit(action, way)?;
         let at_once = depart(cluster, action, way, overlap_ms);
@@ -53,11 +53,16 @@ pub(super) fn begin(
         if at_once {
             land(cluster, context, id, action, way)?;
             load.release(action, way);
+            landed += 1;
         }
-        slots += action.kind.slots();
     }
-    let verb = if way == Way::Back { "undoing" } else { "begun" };
-    Ok(end_when_idle(cluster, context, id, format!("{verb} {}", describe(&todo, slots))))
+    let verb = match (way, landed == todo.len()) {
+        (Way::Forward, false) => "begun",
+        (Way::Forward, true) => "done",
+        (Way::Back, false) => "undoing",
+        (Way::Back, true) => "undone",
+    };
+    Ok(end_when_idle(cluster, context, id, format!("{verb} {}", describe(&todo))))
 }
 
 pub(super) fn finish(
@@ -84,9 +89,11 @@ pub(super) fn finish(
     for (action, way) in &steps {
         land(cluster, context, id, action, *way)?;
     }
-    let undone = steps.iter().all(|(_, way)| *way == Way::Back);
-    let slots = todo.iter().map(|action| action.kind.slots()).sum();
-    let summary = format!("{} {}", if undone { "undone" } else { "done" }, describe(&todo, slots));
+    let summary = [(Way::Forward, "done"), (Way::Back, "undone")].into_iter().filter_map(|(way, verb)| {
+        let actions: Vec<_> = steps.iter().filter(|step| step.1 == way).map(|step| step.0).collect();
+        (!actions.is_empty()).then(|| format!("{verb} {}", describe(&actions)))
+    });
+    let summary = summary.collect::<Vec<_>>().join("; ");
     Ok(end_when_idle(cluster, context, id, summary))
 }
 
@@ -108,9 +115,10 @@ pub(super) fn fail(
     give_up(cluster, action, way);
     let progress = running_mut(cluster, id)?.actions.get_mut(&action.id).expect("in flight");
     set_state(progress, context, state);
-    progress.error = Some(cut(error));
+    progress.error = Some(cut(error, TEXT_MAX_BYTES));
     let what = if way == Way::Back { "could not be undone" } else { "failed" };
-    let summary = format!("{} {what} ({}): {}", action.id, count(action.kind.slots(), "slot"), cut(error));
+    let summary =
+        format!("{} {what} ({}): {}", action.id, count(action.kind.slots(), "slot"), cut(error, TEXT_MAX_BYTES));
     Ok(end_when_idle(cluster, context, id, summary))
 }
 
@@ -182,10 +190,16 @@ impl Load {
             shard.filter(|shard| counts.get(*shard).is_some_and(|&now| now > most)).cloned()
         };
         if let Some(shard) = over(&self.leaving, source, self.per_source) {
-            return Err(refuse(action.id, format!("{} moves leave shard {shard} already", self.per_source)));
+            return Err(refuse(
+                action.id,
+                format!("{} in flight from shard {shard} already", count(self.per_source as usize, "action")),
+            ));
         }
         if let Some(shard) = over(&self.entering, target, self.per_target) {
-            return Err(refuse(action.id, format!("{} moves enter shard {shard} already", self.per_target)));
+            return Err(refuse(
+                action.id,
+                format!("{} in flight to shard {shard} already", count(self.per_target as usize, "action")),
+            ));
         }
         Ok(())
     }
@@ -229,8 +243,9 @@ fn refuse(action: ActionId, why: String) -> Rejection {
 }
 
 /// `3 actions (48 slots): a-1, a-2, a-3`.
-fn describe(actions: &[&Action], slots: usize) -> String {
+fn describe(actions: &[&Action]) -> String {
     const SHOWN: usize = 16;
+    let slots = actions.iter().map(|action| action.kind.slots()).sum();
     let mut ids: Vec<_> = actions.iter().take(SHOWN).map(|action| action.id.to_string()).collect();
     if actions.len() > SHOWN {
         ids.push("…".to_owned());

@@ -92,24 +92,39 @@ pub(super) fn configure(
         }
         summary.push(format!("driver {} -> {}", cluster.driver.as_str(), new_driver.as_str()));
     }
-    if new_policy != cluster.policy {
-        summary.push(format!(
-            "policy: approvals {} -> {}, author may approve {} -> {}, limits and time to live as given",
-            cluster.policy.approvals,
-            new_policy.approvals,
-            cluster.policy.author_may_approve,
-            new_policy.author_may_approve
-        ));
-    }
+    summary.extend(policy_changes(&cluster.policy, &new_policy));
     cluster.revision += u64::from(!summary.is_empty());
     (cluster.driver, cluster.policy) = (new_driver, new_policy);
     let summary = if summary.is_empty() { "configured as it was".to_owned() } else { summary.join("; ") };
     Ok(Step { summary, receipt: Receipt { revision: Some(cluster.revision), ..Receipt::default() }, ..Step::default() })
 }
 
+fn policy_changes(before: &Policy, after: &Policy) -> Vec<String> {
+    let fields = |policy: &Policy| {
+        let (limits, optional) =
+            (&policy.limits, |value: Option<u64>| value.map_or("none".to_owned(), |v| v.to_string()));
+        [
+            ("approvals", policy.approvals.to_string()),
+            ("author_may_approve", policy.author_may_approve.to_string()),
+            ("ttl_ms", policy.ttl_ms.to_string()),
+            ("auto_approve_max_slots", optional(policy.auto_approve_max_slots.map(u64::from))),
+            ("moves_per_source", limits.moves_per_source.to_string()),
+            ("moves_per_target", limits.moves_per_target.to_string()),
+            ("slots_per_move", limits.slots_per_move.to_string()),
+            ("slots_per_second", optional(limits.slots_per_second.map(u64::from))),
+            ("bytes_per_second", optional(limits.bytes_per_second)),
+            ("overlap_ms", limits.overlap_ms.to_string()),
+        ]
+    };
+    let pairs = fields(before).into_iter().zip(fields(after)).filter(|(old, new)| old != new);
+    pairs.map(|((name, old), (_, new))| format!("{name} {old} -> {new}")).collect()
+}
+
 fn check(driver: DriverKind, policy: &Policy) -> Result<(), Rejection> {
     if driver == DriverKind::Redis {
         return Err(Rejection::invalid("driver", &"redis is not available in this version"));
     }
+    let limits = policy.limits.validate();
+    limits.map_err(|invalid| Rejection::invalid(&format!("policy.limits.{}", invalid.what), &invalid.why))?;
     policy.validate().map_err(|invalid| Rejection::invalid(&format!("policy.{}", invalid.what), &invalid.why))
 }

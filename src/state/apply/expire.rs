@@ -30,7 +30,7 @@ impl State {
                 expired.push((name.clone(), id));
             }
             after.revise_records(before);
-            after.forget_oldest_plans();
+            after.forget_oldest_plans(before);
             invariants::assert_cluster(&after);
             *before = Arc::new(after);
         }

@@ -3,7 +3,7 @@
 use super::super::Cluster;
 use crate::domain::{
     Action, ActionKind, CheckLevel, Fingerprint, Instant, NodeId, NodeState, Plan, PlanId, PlanState, Rejection,
-    ShardId, ShardState, SlotRange, SlotSet,
+    ShardBounds, ShardChange, ShardId, ShardState, SlotRange, SlotSet,
 };
 
 /// Most sentences about one plan: the first ones tell enough.
@@ -23,6 +23,7 @@ impl Cluster {
         let moved = plan.body.moved_slots();
         let same = self.fingerprint(&moved) == plan.base.fingerprint;
         let mut changes = if same { Vec::new() } else { self.changes_of_shards(plan) };
+        changes.extend(plan.body.shards.iter().filter_map(|then| self.changed_bounds(then)));
         changes.extend(plan.body.actions.iter().filter_map(|action| self.unmet(action)));
         if !same && changes.is_empty() {
             changes.push("the primary of a shard, or the set of shards, is not what it was".to_owned());
@@ -59,6 +60,17 @@ impl Cluster {
         let known = |id: &ShardId| plan.body.shards.iter().any(|then| then.id == *id);
         changes.extend(self.shards.keys().filter(|id| !known(id)).map(|id| format!("shard {id} was added")));
         changes
+    }
+
+    /// Bounds are not in the fingerprint, and a plan made for others would not keep to them.
+    fn changed_bounds(&self, then: &ShardChange) -> Option<String> {
+        let now = ShardBounds::from(&self.shards.get(&then.id)?.value);
+        let (then, id) = (&then.bounds, &then.id);
+        let shown = |bound: Option<u16>| bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());
+        [("min_slots", then.min_slots, now.min_slots), ("max_slots", then.max_slots, now.max_slots)]
+            .into_iter()
+            .find(|(_, then, now)| then != now)
+            .map(|(name, then, now)| format!("shard {id} had {name} {} and has {}", shown(then), shown(now)))
     }
 
     /// Why an action cannot be carried out on the cluster as it is; none when it can.

@@ -23,6 +23,9 @@ pub(super) fn import(
             cluster.shards.len()
         )));
     }
+    if shards.is_empty() {
+        return Err(Rejection::invalid("shards", &"there are none"));
+    }
     let mut addresses = BTreeSet::new();
     for node in nodes {
         check_port(&node.id, node.port)?;

@@ -32,6 +32,8 @@ use crate::domain::{ClusterName, Instant, PlanId, Principal, Rejection, Role};
 /// Longest reason, error or cause, in bytes. A longer reason is refused; a longer error or cause is cut, since what
 /// happened must be kept.
 const TEXT_MAX_BYTES: usize = 1024;
+/// Longest summary in the audit, in bytes; a longer one is cut.
+const SUMMARY_MAX_BYTES: usize = 4096;
 /// Longest idempotency key and request hash, in bytes.
 const KEY_MAX_BYTES: usize = 128;
 
@@ -90,7 +92,7 @@ impl State {
                 action: command.op.name().to_owned(),
                 cluster: step.cluster,
                 subject: step.subject,
-                summary: step.summary,
+                summary: cut(&step.summary, SUMMARY_MAX_BYTES),
                 reason: command.reason.clone(),
                 version: step.receipt.version,
                 previous: String::new(),
@@ -168,7 +170,7 @@ impl State {
         if let (Some(plan), None) = (&step.receipt.plan, step.receipt.revision) {
             step.receipt.revision = Some(after.plans[plan].revision);
         }
-        after.forget_oldest_plans();
+        after.forget_oldest_plans(before);
         if after.seal(before) {
             step.events.insert(0, Event::TopologyChanged { cluster: name.clone(), version: after.version() });
         }
@@ -229,9 +231,9 @@ fn scoped(by: &Principal, asked: &Idempotency) -> String {
     format!("{}/{}", by.name, asked.key)
 }
 
-/// Cuts a text to [`TEXT_MAX_BYTES`] at a character.
-fn cut(text: &str) -> String {
-    let end = (0..=TEXT_MAX_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+/// Cuts a text at a character.
+fn cut(text: &str, bytes: usize) -> String {
+    let end = (0..=bytes.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     text[..end].to_owned()
 }
 
@@ -290,17 +292,15 @@ impl Cluster {
         }
     }
 
-    fn forget_oldest_plans(&mut self) {
-        let mut finished: Vec<_> = self
-            .plans
-            .values()
-            .filter(|record| record.state.is_final())
-            .map(|record| (record.sequence, record.plan.id.clone()))
-            .collect();
-        finished.sort();
-        let surplus = finished.len().saturating_sub(FINISHED_PLANS_MAX);
-        for (_, id) in finished.drain(..surplus) {
-            self.plans.remove(&id);
+    /// Keeps the last finished plans; one that finished just now is not the oldest, whenever it was proposed.
+    fn forget_oldest_plans(&mut self, before: &Self) {
+        let finished = self.plans.values().filter(|record| record.state.is_final()).count();
+        let surplus = finished.saturating_sub(FINISHED_PLANS_MAX);
+        let mut old: Vec<_> =
+            before.plans.values().filter(|r| r.state.is_final()).map(|r| (r.sequence, r.plan.id.clone())).collect();
+        old.sort();
+        for (_, id) in old.iter().take(surplus) {
+            self.plans.remove(id);
         }
     }
 

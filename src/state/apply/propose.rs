@@ -96,6 +96,9 @@ fn check_actions(plan: &Plan) -> Result<(), Rejection> {
             let (id, slots, most) = (action.id, action.kind.slots(), plan.limits.slots_per_move);
             return invalid("actions", format!("{id} moves {slots} slots, and slots_per_move is {most}"));
         }
+        if action.kind.source().is_some() && action.kind.source() == action.kind.target() {
+            return invalid("actions", format!("{} moves slots to where they are", action.id));
+        }
         let in_order = action.kind.ranges().is_sorted_by(|a, b| a.last() < b.first());
         let once = action.kind.ranges().iter().flat_map(|range| range.slots()).all(|slot| moved.insert(slot));
         if !in_order || !once {
@@ -127,7 +130,7 @@ fn check_author(context: &Context<'_>, plan: &Plan, ttl_ms: u64) -> Result<(), R
         let why = format!("{} proposes a plan of {}", context.by.name, plan.author.name);
         return Err(Rejection::invalid("plan.author", &why));
     }
-    if plan.expires_at <= context.now || plan.expires_at > context.now.plus_ms(ttl_ms) {
+    if plan.expires_at <= context.now || plan.expires_at > plan.created_at.plus_ms(ttl_ms) {
         return Err(Rejection::invalid("plan.expires_at", &"is over already, or later than the policy allows"));
     }
     Ok(())

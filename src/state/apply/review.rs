@@ -53,7 +53,7 @@ pub(super) fn approve(
     }
     let acks: Vec<_> = acks.iter().map(String::as_str).collect();
     let acks = if acks.is_empty() { String::new() } else { format!(", acknowledging {}", acks.join(", ")) };
-    let summary = format!("approval {given} of {needed}{acks}, {digest}");
+    let summary = format!("approval {given} of {}{acks}, {digest}", needed.max(1));
     Ok(plan_step(cluster, id, summary))
 }
 
@@ -112,8 +112,10 @@ fn revert(cluster: &mut Cluster, plan: &Plan) -> Result<Vec<String>, Rejection> 
         let Some(shard) = cluster.shards.get(id) else { continue };
         let any_back =
             shard.value.nodes().any(|node| cluster.nodes[node].value.state != crate::domain::NodeState::Lost);
-        if shard.value.state == ShardState::Draining && any_back {
-            nodes::undrain_shard(cluster, id, &mut touched)?;
+        match (shard.value.state, any_back) {
+            (ShardState::Draining, true) => nodes::undrain_shard(cluster, id, &mut touched)?,
+            (ShardState::Draining, false) => touched.sentences.push(format!("shard {id} stays draining: it is lost")),
+            (ShardState::Active, _) => {}
         }
     }
     for (id, _) in &plan.intent.add {

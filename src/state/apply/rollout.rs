@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{Cluster, Event, PlanRecord, SteerVerb};
 use super::fresh::{check_fit, refuse_state};
 use super::review::plan_step;
-use super::{Context, Step, count, cut};
+use super::{Context, Step, TEXT_MAX_BYTES, count, cut};
 use crate::domain::{
     ActionState, DriverKind, PlanId, PlanState, PlanVerb, Rejection, Rollout, RolloutState, RolloutVerb,
 };
@@ -98,8 +98,8 @@ pub(super) fn block(cluster: &mut Cluster, id: &PlanId, cause: &str) -> Result<S
     let state = rollout.state.after(RolloutVerb::Block).ok_or_else(|| refuse_rollout(rollout, "block"))?;
     let rollout = running_mut(cluster, id)?;
     rollout.state = state;
-    rollout.cause = Some(cut(cause));
-    let summary = format!("rollout blocked: {}", cut(cause));
+    rollout.cause = Some(cut(cause, TEXT_MAX_BYTES));
+    let summary = format!("rollout blocked: {}", cut(cause, TEXT_MAX_BYTES));
     Ok(rollout_step(cluster, id, summary))
 }
 
