@@ -8,6 +8,7 @@ mod draft;
 mod explain;
 mod fresh;
 mod group;
+mod import;
 mod local;
 mod progress;
 mod tokens;
@@ -27,6 +28,7 @@ use crate::state::{COMMAND_VERSION, Command, State};
 
 pub use self::background::FirstStart;
 pub use self::group::Group;
+pub use self::import::Imported;
 pub use self::local::Local;
 pub use self::progress::{ActionCounts, Progress, progress};
 pub use crate::raft::Status;
