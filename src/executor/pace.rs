@@ -49,25 +49,26 @@ impl Pace {
 mod tests {
     use super::*;
 
+    /// Asks again when told to, late by up to so many milliseconds.
     #[test]
-    fn never_more_than_the_rate_allows_since_the_start() {
-        for (rate, action, step_ms) in
-            [(64_u32, 16_usize, 7_u64), (1, 16, 250), (3, 1, 1), (1000, 64, 1), (10, 10, 999)]
-        {
+    fn never_more_than_the_rate_allows_and_hardly_less() {
+        for (rate, action, late_ms) in [(64_u32, 16_usize, 7_u64), (1, 16, 0), (3, 1, 50), (1000, 64, 1), (10, 10, 3)] {
             let mut pace = Pace::new(0);
-            let mut begun = 0_u64;
-            for now in (0..60_000).step_by(usize::try_from(step_ms).unwrap()) {
+            let (mut begun, mut now, mut times) = (0_u64, 0, 0);
+            while begun < 20 * u64::from(rate) {
                 pace.fill(now, Some(rate), action);
                 if pace.allowance(Some(rate)) >= action as u64 {
                     pace.take(action);
                     begun += action as u64;
+                    times += 1;
                 }
                 assert!(begun * 1000 <= u64::from(rate) * now, "{begun} slots at {now} ms with {rate}/s");
+                now += pace.wait_ms(Some(rate), action).max(1) + late_ms;
             }
-            let most = u64::from(rate) * 60;
+            let ideal = begun * 1000 / u64::from(rate);
             assert!(
-                begun + u64::from(rate) + action as u64 >= most.min(60_000 / step_ms * action as u64),
-                "{begun} of {most}"
+                now <= ideal + (late_ms + 1) * (times + 2) + pace.wait_ms(Some(rate), action),
+                "{begun} slots took {now} ms, not {ideal}"
             );
         }
     }
