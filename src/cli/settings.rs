@@ -21,25 +21,40 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// URL of a controller; give it several times for several, the next is asked when one does not answer
-    #[arg(long, global = true, env = "SLOTKEEPER_ENDPOINT", value_name = "URL", value_delimiter = ',')]
+    #[arg(
+        long,
+        global = true,
+        env = "SLOTKEEPER_ENDPOINT",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ','
+    )]
     pub endpoint: Vec<String>,
     /// The cluster meant [default: default]
-    #[arg(long, global = true, env = "SLOTKEEPER_CLUSTER", value_name = "NAME")]
+    #[arg(long, global = true, env = "SLOTKEEPER_CLUSTER", hide_env_values = true, value_name = "NAME")]
     pub cluster: Option<String>,
     /// File with the bearer token; SLOTKEEPER_TOKEN holds one itself
-    #[arg(long, global = true, env = "SLOTKEEPER_TOKEN_FILE", value_name = "FILE")]
+    #[arg(long, global = true, env = "SLOTKEEPER_TOKEN_FILE", hide_env_values = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Configuration file (TOML) [default: ~/.config/slotkeeper/client.toml, where there is one]
-    #[arg(long, global = true, env = "SLOTKEEPER_CLIENT_CONFIG", value_name = "FILE")]
+    #[arg(long, global = true, env = "SLOTKEEPER_CLIENT_CONFIG", hide_env_values = true, value_name = "FILE")]
     pub client_config: Option<PathBuf>,
     /// Form of the output [default: table]
-    #[arg(short, long, global = true, env = "SLOTKEEPER_OUTPUT", value_enum, value_name = "FORM")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SLOTKEEPER_OUTPUT",
+        hide_env_values = true,
+        value_enum,
+        value_name = "FORM"
+    )]
     pub output: Option<Format>,
     /// How long to wait for an answer, such as 500ms, 10s or 2m [default: 10s]
-    #[arg(long, global = true, env = "SLOTKEEPER_TIMEOUT", value_name = "TIME", value_parser = duration)]
+    #[arg(long, global = true, env = "SLOTKEEPER_TIMEOUT", hide_env_values = true, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// When to colour [default: auto]
-    #[arg(long, global = true, env = "SLOTKEEPER_COLOR", value_enum, value_name = "WHEN")]
+    #[arg(long, global = true, env = "SLOTKEEPER_COLOR", hide_env_values = true, value_enum, value_name = "WHEN")]
     pub color: Option<Color>,
     /// Answer every prompt with yes; skips no check
     #[arg(short, long, global = true)]

@@ -76,9 +76,6 @@ pub struct CreateArgs {
     /// Whose default limits to use (offline)
     #[arg(long, value_enum, requires = "offline")]
     pub driver: Option<Driver>,
-    /// Pace of the rollout.
-    #[command(flatten)]
-    pub limits: LimitArgs,
     /// Undo a finished plan: its moves backwards, as a new plan
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only"])]
     pub revert: Option<String>,
@@ -94,6 +91,9 @@ pub struct CreateArgs {
     /// Exit with 10 when there is something to move
     #[arg(long)]
     pub detailed_exitcode: bool,
+    /// Pace of the rollout.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 /// A lower or other pace than the driver's own.
@@ -221,6 +221,9 @@ pub struct CheckArgs {
     /// The cluster it was made for: the text of CLUSTER NODES, or a topology as JSON (- for stdin)
     #[arg(long, value_name = "FILE")]
     pub nodes: String,
+    /// The plan it undoes, as JSON, when it undoes one
+    #[arg(long, value_name = "FILE")]
+    pub reverts: Option<String>,
 }
 
 /// An approval.

@@ -10,7 +10,9 @@ use super::source::{OFFLINE, Source};
 use crate::cli::fault::{Exit, Fault};
 use crate::cli::input;
 use crate::cli::output::{Output, Style, escape};
-use crate::domain::{ActionKind, Digest, Fingerprint, Plan, PlanId, Shard, ShardChange, ShardId, ShardState, SlotSet};
+use crate::domain::{
+    ActionKind, Digest, Fingerprint, Plan, PlanBody, PlanId, Shard, ShardChange, ShardId, ShardState, SlotSet,
+};
 use crate::plan::{self, Input};
 use crate::wire::plan::{MoveView, PlanView};
 
@@ -31,10 +33,7 @@ pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
     if args.file == "-" && args.nodes == "-" {
         return Err(Fault::invalid("only one of FILE and --nodes can be stdin"));
     }
-    let bytes = input::read(&args.file)?;
-    let about = |fault: &dyn std::fmt::Display| Fault::invalid(fault.to_string()).about(&args.file);
-    let view = PlanView::from_json(input::without_bom(&bytes)).map_err(|fault| about(&fault))?;
-    let plan = Plan::try_from(view.clone()).map_err(|fault| about(&fault))?;
+    let (view, plan) = read(&args.file)?;
     let source = Source::read(&args.nodes)?;
     let mut verified = vec![format!(
         "format {}: {} actions in {} waves, no slot twice, no shard to itself",
@@ -54,12 +53,37 @@ pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
     let input = Input { table: &table, shards: &shards, lost: &lost };
     let mut faults = moves_faults(&plan, &view);
     faults.extend(promotion_faults(&plan, &source, &shards));
-    let slots_only = super::promotions::without(&plan.body);
-    match plan::check(&input, plan.intent.goal, &plan.limits, &slots_only) {
+    let checked = match original(&plan, args)? {
+        Some(original) => plan::check_revert(&input, &original, &plan.limits, &plan.body),
+        None => plan::check(&input, plan.intent.goal, &plan.limits, &plan.body),
+    };
+    match checked {
         Ok(()) => verified.extend(claims(&plan)),
         Err(found) => faults.extend(found),
     }
     report(Report { ok: faults.is_empty(), plan: plan.id, verified, faults }, output)
+}
+
+/// The plan that this one undoes: its claims are about that one, not about a goal.
+fn original(plan: &Plan, args: &CheckArgs) -> Result<Option<PlanBody>, Fault> {
+    let Some(id) = &plan.reverts else { return Ok(None) };
+    let Some(file) = &args.reverts else {
+        return Err(Fault::invalid(format!("the plan undoes {id}: give that plan as JSON with --reverts")));
+    };
+    let original = read(file)?.1;
+    if original.id == *id {
+        Ok(Some(original.body))
+    } else {
+        Err(Fault::conflict(format!("{file}: the plan undoes {id}, this is {}", original.id)))
+    }
+}
+
+fn read(file: &str) -> Result<(PlanView, Plan), Fault> {
+    let bytes = input::read(file)?;
+    let about = |fault: &dyn std::fmt::Display| Fault::invalid(fault.to_string()).about(file);
+    let view = PlanView::from_json(input::without_bom(&bytes)).map_err(|fault| about(&fault))?;
+    let plan = Plan::try_from(view.clone()).map_err(|fault| about(&fault))?;
+    Ok((view, plan))
 }
 
 fn report(report: Report, output: Output) -> Result<(), Fault> {

@@ -4,7 +4,6 @@ mod args;
 mod check;
 mod names;
 mod offline;
-mod promotions;
 mod screen;
 mod source;
 

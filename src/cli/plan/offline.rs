@@ -191,10 +191,10 @@ impl Wanted {
         let lost = BTreeSet::new();
         let input = Input { table, shards, lost: &lost };
         let body = plan::plan(&input, goal, limits).map_err(|fault| Fault::invalid(fault.to_string()))?;
+        let body = plan::with_leading_actions(body, self.promotions);
         plan::check(&input, goal, limits, &body).map_err(|faults| {
             Fault::error(format!("the plan did not pass its own check, a defect: {}", faults.join("; ")))
         })?;
-        let body = super::promotions::with(body, self.promotions);
         let fingerprint = Fingerprint::of(table, shards, &body.moved_slots());
         let drain = shards.iter().filter(|shard| shard.state == ShardState::Draining);
         let drain = drain.map(|shard| shard.id.clone()).collect();

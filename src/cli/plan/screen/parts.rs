@@ -72,11 +72,7 @@ impl Screen<'_> {
             (None, None) => String::new(),
         };
         if let Some((low, high)) = summary.eta_seconds {
-            let span = if duration(low) == duration(high) {
-                duration(low)
-            } else {
-                format!("{}-{}", duration(low), duration(high))
-            };
+            let span = span(low, high);
             return Some(format!("ETA {span}{pace}"));
         }
         let rate = limits.slots_per_second.filter(|rate| *rate > 0 && summary.slots > 0)?;
@@ -93,23 +89,20 @@ impl Screen<'_> {
         };
         let room = if self.wide { usize::MAX } else { 30 };
         let name = |shard: &ShardChangeView| fit(names.show(shard.id.as_str()), room);
-        let width = shown.iter().map(|shard| name(shard).chars().count()).max().unwrap_or(0).max(5);
-        let mut text =
-            format!("{:width$}     {:>6}  {:>6}  {:>5}  {:>6}   NOTE\n", "SHARD", "WEIGHT", "BEFORE", "AFTER", "DELTA");
+        let deltas: Vec<String> =
+            shown.iter().map(|shard| signed(i64::from(shard.after) - i64::from(shard.before))).collect();
         let notes: Vec<String> = shown.iter().map(|shard| self.shard_note(shard)).collect();
-        if notes.iter().all(String::is_empty) {
-            text = format!("{}\n", text.trim_end().trim_end_matches("NOTE").trim_end());
-        }
-        for (shard, note) in shown.iter().zip(notes) {
+        let width = shown.iter().map(|shard| name(shard).chars().count()).max().unwrap_or(0).max(5);
+        let digits = deltas.iter().map(String::len).max().unwrap_or(0).max(5);
+        let head = if notes.iter().all(String::is_empty) { "" } else { "   NOTE" };
+        let mut text = format!("{:width$}     WEIGHT  BEFORE  AFTER  {:>digits$}{head}\n", "SHARD", "DELTA");
+        for ((shard, delta), note) in shown.iter().zip(deltas).zip(notes) {
             let flag = if self.is_new(shard) { "NEW" } else { "" };
-            let delta = signed(i64::from(shard.after) - i64::from(shard.before));
+            let note = if self.wide { note } else { fit(&note, WIDTH.saturating_sub(width + digits + 31)) };
+            let (weight, before, after) = (shard.weight.get(), shard.before, shard.after);
             let row = format!(
-                "{:width$}  {flag:3}{:>6}  {:>6}  {:>5}  {delta:>6}   {}",
-                name(shard),
-                shard.weight.get(),
-                shard.before,
-                shard.after,
-                if self.wide { note } else { fit(&note, WIDTH.saturating_sub(width + 39)) },
+                "{:width$}  {flag:3}{weight:>6}  {before:>6}  {after:>5}  {delta:>digits$}   {note}",
+                name(shard)
             );
             let _ = writeln!(text, "{}", row.trim_end());
         }
@@ -302,6 +295,17 @@ pub(super) fn duration(seconds: u64) -> String {
         60..3600 => two(seconds / 60, "m", seconds % 60, "s"),
         3600..86_400 => two(seconds / 3600, "h", seconds / 60 % 60, "m"),
         _ => two(seconds / 86_400, "d", seconds / 3600 % 24, "h"),
+    }
+}
+
+/// `10-14m`, `50s-2m`, or one duration when both are shown alike.
+fn span(low: u64, high: u64) -> String {
+    let (low, high) = (duration(low), duration(high));
+    let unit = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    match low.strip_suffix(&unit(&high)) {
+        _ if low == high => low,
+        Some(number) if unit(&low) == unit(&high) => format!("{number}-{high}"),
+        _ => format!("{low}-{high}"),
     }
 }
 
