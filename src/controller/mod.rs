@@ -126,6 +126,11 @@ impl From<RaftError> for ControlError {
         match error {
             RaftError::NoLeader => Self::Unavailable("no leader of the raft group is known".to_owned()),
             RaftError::Timeout => Self::Timeout,
+            RaftError::TooLarge { .. } => Rejection::LimitExceeded {
+                what: "bytes of one change".to_owned(),
+                most: crate::raft::COMMAND_MAX_BYTES as u64,
+            }
+            .into(),
             RaftError::Fatal(why) => Self::Unavailable(why),
         }
     }

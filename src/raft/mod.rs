@@ -1,17 +1,26 @@
 //! The raft group of controllers: the only room that knows openraft. Everything else sees [`Raft`].
 
+mod codec;
+mod handle;
+mod leader;
+mod machine;
+mod network;
+mod open;
+mod rpc;
+mod store;
+mod types;
+
+use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+pub use handle::Raft;
+pub use open::{Config, OpenError, Tuning};
 
-use crate::domain::{Instant, MemberId, Rejection};
-use crate::state::{Applied, AuditRecord, Command, State};
+use crate::domain::MemberId;
+use crate::state::Applied;
 
-/// A member of the group. Cheap to clone.
-#[derive(Clone)]
-pub struct Raft {
-    _inner: Arc<()>,
-}
+/// Largest command, in bytes of its log entry.
+pub const COMMAND_MAX_BYTES: usize = 512 << 10;
 
 /// A command that is committed and applied on this member too.
 #[derive(Clone, Debug)]
@@ -31,6 +40,12 @@ pub enum RaftError {
     /// The command was sent and no answer came: its outcome is unknown.
     #[error("no answer from the leader within the time limit; the outcome is unknown")]
     Timeout,
+    /// The command is larger than an entry of the log may be; nothing was submitted.
+    #[error("the command takes {bytes} bytes; at most {COMMAND_MAX_BYTES} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
     /// This member cannot go on; the process is about to end.
     #[error("raft has stopped: {0}")]
     Fatal(String),
@@ -41,7 +56,7 @@ pub enum RaftError {
 pub struct Status {
     /// This member.
     pub id: MemberId,
-    /// Identity of the group, random, the same on every member.
+    /// Identity of the group, the same on every member.
     pub group_id: String,
     /// The leader, when one is known.
     pub leader: Option<MemberId>,
@@ -55,72 +70,40 @@ pub struct Status {
     pub applied: u64,
     /// Every member and its peer address, ascending.
     pub members: Vec<(MemberId, String)>,
-    /// Milliseconds since a leader was last heard of (0 on the leader); none before the first time.
+    /// Milliseconds since a leader was last heard of (0 on a leader that a majority confirms); none before the first
+    /// time.
     pub stale_ms: Option<u64>,
     /// Whether this member has applied up to a commit index that a leader told it since it started.
     pub recovered: bool,
 }
 
-impl Raft {
-    /// Commits a command: here when this member leads, otherwise forwarded to the leader. Returns when it is applied on
-    /// this member as well (or after 2 s behind a leader that answered).
-    ///
-    /// # Errors
-    /// [`RaftError`]; a [`Rejection`] is an answer, in [`Committed::applied`].
-    pub async fn submit(&self, _command: Command) -> Result<Committed, RaftError> {
-        unimplemented!("src/raft")
+/// What is called, with the reason, when a member cannot go on.
+#[derive(Clone)]
+pub struct FatalHook(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl FatalHook {
+    /// A hook of one's own, for tests. It may be called from any thread and more than once.
+    pub fn new(hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
     }
 
-    /// Looks at the applied state. The closure must be short: applying waits for it.
-    pub fn read<R>(&self, _look: impl FnOnce(&State) -> R) -> R {
-        unimplemented!("src/raft")
-    }
-
-    /// Returns when this member has applied everything that was committed before the call (read index).
-    ///
-    /// # Errors
-    /// [`RaftError`] when no leader confirms within 2 s.
-    pub async fn linearize(&self) -> Result<(), RaftError> {
-        unimplemented!("src/raft")
-    }
-
-    /// Index of the last applied entry, as it grows.
+    /// Says why and ends the process with exit code 10.
     #[must_use]
-    pub fn applied(&self) -> watch::Receiver<u64> {
-        unimplemented!("src/raft")
+    pub fn exit() -> Self {
+        Self::new(|reason| {
+            tracing::error!("this member cannot go on: {reason}");
+            eprintln!("slotkeeper: this member cannot go on: {reason}");
+            std::process::exit(10);
+        })
     }
 
-    /// The term in which this member leads, as it changes; none while it does not lead.
-    #[must_use]
-    pub fn leading(&self) -> watch::Receiver<Option<u64>> {
-        unimplemented!("src/raft")
-    }
-
-    /// What this member knows of its group.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        unimplemented!("src/raft")
-    }
-
-    /// Audit records with `after < seq`, ascending, at most `limit`.
-    ///
-    /// # Errors
-    /// [`RaftError::Fatal`] when the store cannot be read.
-    pub async fn audit(&self, _after: u64, _limit: usize) -> Result<Vec<AuditRecord>, RaftError> {
-        unimplemented!("src/raft")
-    }
-
-    /// SHA-256 (hex) of the applied state and the index it stands at: equal on members at the same index.
-    #[must_use]
-    pub fn state_hash(&self) -> (u64, String) {
-        unimplemented!("src/raft")
-    }
-
-    /// Stops: writes what is pending, closes the store.
-    pub async fn shutdown(&self) {
-        unimplemented!("src/raft")
+    fn call(&self, reason: &str) {
+        (self.0)(reason);
     }
 }
 
-#[expect(dead_code, reason = "skeleton")]
-type Unused = (Instant, Rejection);
+impl fmt::Debug for FatalHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FatalHook")
+    }
+}

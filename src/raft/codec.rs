@@ -1,0 +1,78 @@
+//! How log entries and snapshots are written: JSON in a versioned envelope, `{"v":1,"body":…}`. What an older
+//! version wrote stays readable; a newer one is refused, never guessed.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The newest version this member reads, and the one it writes.
+const VERSION: u16 = 1;
+
+/// Why stored or received bytes were refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CodecError {
+    /// Written by a newer version.
+    #[error("it has format version {found}; this member knows up to {VERSION}")]
+    Newer {
+        /// Its version.
+        found: u16,
+    },
+    /// Not what was written.
+    #[error("it cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<T> {
+    v: u16,
+    body: T,
+}
+
+#[derive(Deserialize)]
+struct VersionOnly {
+    v: u16,
+}
+
+/// A value in its envelope.
+pub(super) fn encode<T: Serialize>(body: &T) -> Result<String, CodecError> {
+    Ok(serde_json::to_string(&Envelope { v: VERSION, body })?)
+}
+
+/// A value out of its envelope.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    match serde_json::from_slice::<Envelope<T>>(bytes) {
+        Ok(envelope) if envelope.v <= VERSION => Ok(envelope.body),
+        Ok(envelope) => Err(CodecError::Newer { found: envelope.v }),
+        // The body of a newer version may have another shape: say so rather than complain about a field.
+        Err(error) => match serde_json::from_slice::<VersionOnly>(bytes) {
+            Ok(VersionOnly { v }) if v > VERSION => Err(CodecError::Newer { found: v }),
+            _ => Err(error.into()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_back_and_its_bytes_are_fixed() {
+        let text = encode(&vec![1, 2]).unwrap();
+        assert_eq!(text, r#"{"v":1,"body":[1,2]}"#);
+        assert_eq!(decode::<Vec<u8>>(text.as_bytes()).unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_whatever_its_body() {
+        for text in [r#"{"v":2,"body":[1]}"#, r#"{"v":2,"body":{"new":"shape"}}"#] {
+            let error = decode::<Vec<u8>>(text.as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), "it has format version 2; this member knows up to 1");
+        }
+    }
+
+    #[test]
+    fn damage_is_malformed() {
+        for text in ["", "{", r#"{"v":1}"#, r#"{"v":1,"body":"x"}"#] {
+            assert!(matches!(decode::<Vec<u8>>(text.as_bytes()), Err(CodecError::Malformed(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The handle that the rest of the process holds.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{BasicNode, Instant as _, RaftMetrics, ServerState};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::leader::{self, ReadIndex, Submitted};
+use super::machine::Replica;
+use super::network::{Acquaintance, PeerError, Peers};
+use super::open::hex;
+use super::rpc::Contact;
+use super::store::Store;
+use super::types::{Core, Types};
+use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Status, codec};
+use crate::domain::MemberId;
+use crate::state::{AuditRecord, Command, State};
+
+/// How long a leader is sought, and how long its answer is waited for.
+const WITHIN: Duration = Duration::from_secs(2);
+/// How long to wait before looking for a leader again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// A member of the group. Cheap to clone.
+#[derive(Clone)]
+pub struct Raft {
+    inner: Arc<Inner>,
+}
+
+/// What every clone of a handle shares.
+pub(super) struct Inner {
+    core: Core,
+    store: Mutex<Option<Store>>,
+    replica: Arc<Replica>,
+    peers: Peers,
+    acquaintance: Arc<Acquaintance>,
+    contact: Arc<Contact>,
+    leading: watch::Sender<Option<u64>>,
+    recovered: watch::Sender<bool>,
+    stopping: AtomicBool,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Inner {
+    pub(super) fn new(
+        core: Core,
+        store: Store,
+        replica: Arc<Replica>,
+        peers: Peers,
+        acquaintance: Arc<Acquaintance>,
+        contact: Arc<Contact>,
+    ) -> Self {
+        Self {
+            core,
+            store: Mutex::new(Some(store)),
+            replica,
+            peers,
+            acquaintance,
+            contact,
+            leading: watch::Sender::new(None),
+            recovered: watch::Sender::new(false),
+            stopping: AtomicBool::new(false),
+            tasks: Mutex::default(),
+        }
+    }
+}
+
+impl Raft {
+    /// Commits a command: here when this member leads, otherwise forwarded to the leader. Returns when it is applied on
+    /// this member as well (or after 2 s behind a leader that answered).
+    ///
+    /// # Errors
+    /// [`RaftError`]; a [`Rejection`](crate::domain::Rejection) is an answer, in [`Committed::applied`].
+    pub async fn submit(&self, command: Command) -> Result<Committed, RaftError> {
+        let bytes = codec::encode(&command).map_err(|error| RaftError::Fatal(error.to_string()))?.len();
+        if bytes > COMMAND_MAX_BYTES {
+            return Err(RaftError::TooLarge { bytes });
+        }
+        let command = Arc::new(command);
+        let deadline = Instant::now() + WITHIN;
+        loop {
+            match self.submit_once(&command, deadline).await? {
+                Submitted::Committed { index, applied } => {
+                    // The command is committed whatever this member does; behind, it answers all the same.
+                    let _ = timeout_at(Instant::now() + WITHIN, self.wait_applied(index)).await;
+                    return Ok(Committed { index, applied });
+                }
+                Submitted::Unknown => return Err(RaftError::Timeout),
+                Submitted::NotLeader => self.retry_until(deadline).await?,
+            }
+        }
+    }
+
+    /// Looks at the applied state. The closure must be short: applying waits for it.
+    pub fn read<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        self.inner.replica.look(|state, _| look(state))
+    }
+
+    /// Returns when this member has applied everything that was committed before the call (read index).
+    ///
+    /// # Errors
+    /// [`RaftError`] when no leader confirms within 2 s.
+    pub async fn linearize(&self) -> Result<(), RaftError> {
+        let deadline = Instant::now() + WITHIN;
+        let mut recovered = self.inner.recovered.subscribe();
+        let index = loop {
+            match self.read_index_once(deadline).await? {
+                ReadIndex::From(index) => break index,
+                ReadIndex::NotLeader => self.retry_until(deadline).await?,
+            }
+        };
+        let caught_up = async {
+            self.wait_applied(index).await;
+            let _ = recovered.wait_for(|&recovered| recovered).await;
+        };
+        timeout_at(deadline, caught_up).await.map_err(|_| RaftError::NoLeader)
+    }
+
+    /// Index of the last applied entry, as it grows.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<u64> {
+        self.inner.replica.applied()
+    }
+
+    /// The term in which this member leads, as it changes; none while it does not lead.
+    #[must_use]
+    pub fn leading(&self) -> watch::Receiver<Option<u64>> {
+        self.inner.leading.subscribe()
+    }
+
+    /// Whether this member has applied up to a commit index that a leader told it since it started.
+    #[must_use]
+    pub fn recovered(&self) -> watch::Receiver<bool> {
+        self.inner.recovered.subscribe()
+    }
+
+    /// What this member knows of its group.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let metrics = self.metrics();
+        let leads = metrics.state == ServerState::Leader;
+        let identity = &self.inner.acquaintance.identity;
+        Status {
+            id: identity.member_id,
+            group_id: identity.group_id.clone(),
+            leader: metrics.current_leader,
+            role: match metrics.state {
+                ServerState::Leader => "leader",
+                ServerState::Candidate => "candidate",
+                ServerState::Learner => "learner",
+                ServerState::Follower | ServerState::Shutdown => "follower",
+            },
+            term: metrics.current_term,
+            committed: metrics.local_committed.map_or(0, |id| id.index),
+            applied: self.inner.replica.look(|_, index| index),
+            members: members(&metrics).map(|(id, node)| (id, node.addr.clone())).collect(),
+            stale_ms: if leads { Some(self.unconfirmed_ms(&metrics)) } else { self.inner.contact.ago().map(millis) },
+            recovered: *self.inner.recovered.borrow(),
+        }
+    }
+
+    /// Audit records with `after < seq`, ascending, at most `limit`.
+    ///
+    /// # Errors
+    /// [`RaftError::Fatal`] when the store cannot be read.
+    pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, RaftError> {
+        let store = self.inner.store.lock().expect("held for a moment only").clone();
+        let store = store.ok_or_else(|| RaftError::Fatal("it was shut down".to_owned()))?;
+        store.audit(after, limit).await.map_err(|error| RaftError::Fatal(error.to_string()))
+    }
+
+    /// SHA-256 (hex) of the applied state and the index it stands at: equal on members at the same index.
+    ///
+    /// # Panics
+    /// When the state cannot be written as JSON: a defect.
+    #[must_use]
+    pub fn state_hash(&self) -> (u64, String) {
+        let (state, index) = self.inner.replica.look(|state, index| (state.clone(), index));
+        let text = serde_json::to_vec(&state).expect("the state is written to every snapshot");
+        (index, hex(&Sha256::digest(text)))
+    }
+
+    /// Hands the lead to another member; does nothing when this one does not lead.
+    ///
+    /// # Errors
+    /// [`RaftError::Fatal`] when raft has stopped.
+    pub async fn transfer_leader(&self, to: MemberId) -> Result<(), RaftError> {
+        self.inner.core.trigger().transfer_leader(to).await.map_err(|error| RaftError::Fatal(error.to_string()))
+    }
+
+    /// Stops: writes what is pending, closes the store.
+    pub async fn shutdown(&self) {
+        self.inner.stopping.store(true, Ordering::Release);
+        for task in self.inner.tasks.lock().expect("held for a moment only").drain(..) {
+            task.abort();
+        }
+        self.inner.leading.send_replace(None);
+        if let Err(error) = self.inner.core.shutdown().await {
+            tracing::warn!("raft ended badly: {error}");
+        }
+        let store = self.inner.store.lock().expect("held for a moment only").take();
+        if let Some(store) = store {
+            store.close().await;
+        }
+    }
+
+    /// A handle, with the tasks that follow raft started.
+    pub(super) fn start(inner: Inner, first_members: BTreeMap<MemberId, BasicNode>, on_fatal: FatalHook) -> Self {
+        let raft = Self { inner: Arc::new(inner) };
+        // The tasks hold what they need and not the handle: a handle dropped without shutdown does not live on in them.
+        let core = raft.inner.core.clone();
+        raft.spawn(begin(core.clone(), first_members));
+        raft.spawn(follow(Arc::downgrade(&raft.inner), core.clone(), on_fatal));
+        let recovered = raft.inner.recovered.clone();
+        raft.spawn(async move {
+            if core.wait_for_recovery(None).await.is_ok() {
+                recovered.send_replace(true);
+            }
+        });
+        raft
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.tasks.lock().expect("held for a moment only").push(tokio::spawn(task));
+    }
+
+    async fn submit_once(&self, command: &Arc<Command>, deadline: Instant) -> Result<Submitted, RaftError> {
+        let within = deadline - Instant::now();
+        match self.leader()? {
+            Some((id, _)) if id == self.id() => Ok(leader::write(&self.inner.core, command.clone(), within).await),
+            Some((id, address)) => match self.inner.peers.forward((id, &address), "submit", command, within).await {
+                Ok(answer) => Ok(answer),
+                Err(PeerError::Connect(_) | PeerError::Refused { .. }) => Ok(Submitted::NotLeader),
+                Err(PeerError::Unknown(why)) => {
+                    tracing::warn!("no answer from leader {id} to a command: {why}");
+                    Ok(Submitted::Unknown)
+                }
+            },
+            None => Ok(Submitted::NotLeader),
+        }
+    }
+
+    async fn read_index_once(&self, deadline: Instant) -> Result<ReadIndex, RaftError> {
+        let within = deadline - Instant::now();
+        match self.leader()? {
+            Some((id, _)) if id == self.id() => Ok(leader::read_index(&self.inner.core, within).await),
+            Some((id, address)) => {
+                let answer = self.inner.peers.forward((id, &address), "read-index", &(), within).await;
+                Ok(answer.unwrap_or(ReadIndex::NotLeader))
+            }
+            None => Ok(ReadIndex::NotLeader),
+        }
+    }
+
+    /// The leader and its peer address.
+    fn leader(&self) -> Result<Option<(MemberId, String)>, RaftError> {
+        let metrics = self.metrics();
+        if let Err(error) = &metrics.running_state {
+            return Err(RaftError::Fatal(error.to_string()));
+        }
+        let found = metrics.current_leader.and_then(|leader| members(&metrics).find(|(id, _)| *id == leader));
+        Ok(found.map(|(id, node)| (id, node.addr.clone())))
+    }
+
+    async fn retry_until(&self, deadline: Instant) -> Result<(), RaftError> {
+        if Instant::now() + RETRY >= deadline {
+            return Err(RaftError::NoLeader);
+        }
+        sleep(RETRY).await;
+        Ok(())
+    }
+
+    async fn wait_applied(&self, index: u64) {
+        // The sender lives as long as this handle.
+        let _ = self.applied().wait_for(|&applied| applied >= index).await;
+    }
+
+    /// A copy: while the watched value is borrowed, raft waits.
+    fn metrics(&self) -> RaftMetrics<Types> {
+        self.inner.core.metrics().borrow_watched().clone()
+    }
+
+    fn id(&self) -> MemberId {
+        self.inner.acquaintance.identity.member_id
+    }
+
+    /// How long a leader has gone without a majority, beyond its lease.
+    fn unconfirmed_ms(&self, metrics: &RaftMetrics<Types>) -> u64 {
+        if members(metrics).count() == 1 {
+            return 0;
+        }
+        let lease = Duration::from_millis(self.inner.core.config().election_timeout_max);
+        let ago = metrics.last_quorum_acked.as_ref().map(|acked| (**acked).elapsed());
+        ago.filter(|&ago| ago > lease).map_or(0, millis)
+    }
+}
+
+fn members(metrics: &RaftMetrics<Types>) -> impl Iterator<Item = (MemberId, &BasicNode)> {
+    metrics.membership_config.membership().nodes().map(|(id, node)| (*id, node))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Makes the group when there is none yet. Every first member does so with the same members, which is one and the
+/// same first entry; one that heard of the group before is told so, and that is well.
+async fn begin(core: Core, first_members: BTreeMap<MemberId, BasicNode>) {
+    let alone = first_members.len() == 1;
+    match core.is_initialized().await {
+        Ok(false) => match core.initialize(first_members).await {
+            Ok(()) => {}
+            Err(error) => tracing::info!("the group was there already: {error}"),
+        },
+        // Nobody else can lead: no need to wait for the others' heartbeats.
+        Ok(true) if alone && core.voter_ids().count() == 1 => {
+            if let Err(error) = core.trigger().elect(false).await {
+                tracing::warn!("standing for election: {error}");
+            }
+        }
+        Ok(true) => {}
+        Err(error) => tracing::error!("raft did not start: {error}"),
+    }
+}
+
+/// Tells whether this member leads, and ends the process when raft has ended by itself.
+async fn follow(inner: std::sync::Weak<Inner>, core: Core, on_fatal: FatalHook) {
+    let mut metrics = core.metrics();
+    loop {
+        let (leads, running) = {
+            let now = metrics.borrow_watched();
+            let leads = now.state == ServerState::Leader && now.current_leader == Some(now.id);
+            (leads.then_some(now.current_term), now.running_state.clone())
+        };
+        let Some(inner) = inner.upgrade() else { return };
+        inner.leading.send_if_modified(|leading| std::mem::replace(leading, leads) != leads);
+        if let Err(error) = running {
+            inner.leading.send_replace(None);
+            if !inner.stopping.load(Ordering::Acquire) {
+                on_fatal.call(&error.to_string());
+            }
+            return;
+        }
+        drop(inner);
+        if metrics.changed().await.is_err() {
+            return;
+        }
+    }
+}

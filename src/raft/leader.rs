@@ -1,0 +1,63 @@
+//! What only the leader can do, for its own clients and for those of the members that ask it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::ReadPolicy;
+use openraft::errors::{ClientWriteError, RaftError as CoreError};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::types::{Core, Request};
+use crate::state::{Applied, Command};
+
+/// What became of a command.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Submitted {
+    /// Committed and applied on the leader.
+    Committed {
+        /// Its index in the log.
+        index: u64,
+        /// What applying it gave.
+        applied: Applied,
+    },
+    /// Not even written: this member does not lead.
+    NotLeader,
+    /// Written, and then not heard of.
+    Unknown,
+}
+
+/// Where a linearizable read may look from.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReadIndex {
+    /// From the state at this index on.
+    From(u64),
+    /// This member does not lead, or a majority does not confirm that it does.
+    NotLeader,
+}
+
+/// Writes a command as the leader.
+pub(super) async fn write(core: &Core, command: Arc<Command>, within: Duration) -> Submitted {
+    match timeout(within, core.client_write(Request(command))).await {
+        Ok(Ok(written)) => Submitted::Committed {
+            index: written.log_id.index,
+            applied: written.data.0.expect("the answer to a command is what applying it gave"),
+        },
+        Ok(Err(CoreError::APIError(ClientWriteError::ForwardToLeader(_)))) => Submitted::NotLeader,
+        Ok(Err(error)) => {
+            tracing::warn!("a command was written and lost sight of: {error}");
+            Submitted::Unknown
+        }
+        Err(_) => Submitted::Unknown,
+    }
+}
+
+/// Asks a majority whether this member still leads: everything committed before the call is at or below the index.
+pub(super) async fn read_index(core: &Core, within: Duration) -> ReadIndex {
+    match timeout(within, core.get_read_linearizer(ReadPolicy::ReadIndex)).await {
+        Ok(Ok(linearizer)) => ReadIndex::From(linearizer.read_log_id().index()),
+        Ok(Err(_)) | Err(_) => ReadIndex::NotLeader,
+    }
+}

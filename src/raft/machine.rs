@@ -1,0 +1,203 @@
+//! The applied half of a member: the replicated state in memory, fed by openraft, and its snapshots.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+
+use futures::{Stream, TryStreamExt};
+use openraft::entry::RaftPayload;
+use openraft::storage::{EntryResponder, RaftStateMachine};
+use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use tokio::sync::watch;
+
+use super::store::Store;
+use super::types::{Entry, LogId, Response, Snapshot, SnapshotMeta, StoredMembership, Types};
+use super::{FatalHook, codec};
+use crate::state::{Applied, AuditRecord, State};
+
+/// The applied state, shared by the state machine, which changes it, and the handles, which read it.
+pub(super) struct Replica {
+    held: RwLock<Held>,
+    applied: watch::Sender<u64>,
+}
+
+struct Held {
+    state: State,
+    last: Option<LogId>,
+    membership: StoredMembership,
+}
+
+impl Replica {
+    /// The state as a snapshot left it, or empty.
+    pub(super) fn new(snapshot: Option<&(SnapshotMeta, State)>) -> Self {
+        let (meta, state) = snapshot.cloned().unwrap_or_default();
+        let applied = meta.last_log_id.map_or(0, |id| id.index);
+        let held = Held { state, last: meta.last_log_id, membership: meta.last_membership };
+        Self { held: RwLock::new(held), applied: watch::Sender::new(applied) }
+    }
+
+    /// Looks at the state and the index it stands at.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&State, u64) -> R) -> R {
+        let held = self.held();
+        look(&held.state, held.last.map_or(0, |id| id.index))
+    }
+
+    /// Index of the last applied entry, as it grows.
+    pub(super) fn applied(&self) -> watch::Receiver<u64> {
+        self.applied.subscribe()
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Held> {
+        self.held.read().expect("a command broke an invariant of the state; this member is ending")
+    }
+
+    fn apply(&self, entry: &Entry) -> Option<Applied> {
+        let mut held = self.held.write().expect("applying ends after a broken invariant");
+        let applied = match &entry.payload {
+            EntryPayload::Blank => None,
+            EntryPayload::Normal(request) => Some(held.state.apply(&request.0)),
+            EntryPayload::Membership(_) => {
+                held.membership = StoredMembership::new(Some(entry.log_id), entry.payload.get_membership()?);
+                None
+            }
+        };
+        held.last = Some(entry.log_id);
+        drop(held);
+        self.applied.send_replace(entry.log_id.index);
+        applied
+    }
+
+    fn replace(&self, meta: &SnapshotMeta, state: State) {
+        let mut held = self.held.write().expect("applying ends after a broken invariant");
+        *held = Held { state, last: meta.last_log_id, membership: meta.last_membership.clone() };
+        drop(held);
+        self.applied.send_replace(meta.last_log_id.map_or(0, |id| id.index));
+    }
+}
+
+/// What a snapshot holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SnapshotContent {
+    /// The state.
+    pub(super) state: State,
+    /// The retained audit records up to the state's, when it comes from another member; none for this member's own,
+    /// which has them in its store.
+    pub(super) audit: Option<Vec<AuditRecord>>,
+}
+
+/// openraft's state machine.
+pub(super) struct Machine {
+    replica: Arc<Replica>,
+    store: Store,
+    current: Arc<Mutex<Option<(SnapshotMeta, State)>>>,
+    on_fatal: FatalHook,
+}
+
+impl Machine {
+    /// A state machine that goes on from a snapshot of the store.
+    pub(super) fn new(
+        replica: Arc<Replica>,
+        store: Store,
+        snapshot: Option<(SnapshotMeta, State)>,
+        on_fatal: FatalHook,
+    ) -> Self {
+        Self { replica, store, current: Arc::new(Mutex::new(snapshot)), on_fatal }
+    }
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotData = SnapshotContent;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        let held = self.replica.held();
+        Ok((held.last, held.membership.clone()))
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
+    {
+        let mut audit = Vec::new();
+        while let Some((entry, responder)) = entries.try_next().await? {
+            let Ok(applied) = catch_unwind(AssertUnwindSafe(|| self.replica.apply(&entry))) else {
+                let reason = format!("applying log entry {} broke an invariant of the state", entry.log_id.index);
+                self.on_fatal.call(&reason);
+                return Err(io::Error::other(reason));
+            };
+            audit.extend(applied.iter().filter_map(|applied| applied.audit.clone()));
+            if let Some(responder) = responder {
+                responder.send(Response(applied));
+            }
+        }
+        self.store.add_audit(audit)
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        let held = self.replica.held();
+        Builder {
+            store: self.store.clone(),
+            meta: SnapshotMeta { last_log_id: held.last, last_membership: held.membership.clone() },
+            state: held.state.clone(),
+            current: Arc::clone(&self.current),
+        }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, content: SnapshotContent) -> io::Result<()> {
+        let SnapshotContent { state, audit } = content;
+        if let Some(records) = &audit {
+            check_chain(records, &state).map_err(io::Error::other)?;
+        }
+        save(&self.store, meta, &state, audit).await?;
+        self.replica.replace(meta, state.clone());
+        *self.current.lock().expect("held for a moment only") = Some((meta.clone(), state));
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        let current = self.current.lock().expect("held for a moment only").clone();
+        Ok(current.map(|(meta, state)| Snapshot { meta, snapshot: SnapshotContent { state, audit: None } }))
+    }
+}
+
+/// Writes one snapshot while the state machine goes on.
+pub(super) struct Builder {
+    store: Store,
+    meta: SnapshotMeta,
+    state: State,
+    current: Arc<Mutex<Option<(SnapshotMeta, State)>>>,
+}
+
+impl RaftSnapshotBuilder<Types> for Builder {
+    type SnapshotData = SnapshotContent;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        save(&self.store, &self.meta, &self.state, None).await?;
+        let (meta, state) = (self.meta.clone(), self.state.clone());
+        *self.current.lock().expect("held for a moment only") = Some((meta.clone(), state.clone()));
+        Ok(Snapshot { meta, snapshot: SnapshotContent { state, audit: None } })
+    }
+}
+
+async fn save(store: &Store, meta: &SnapshotMeta, state: &State, audit: Option<Vec<AuditRecord>>) -> io::Result<()> {
+    let seq = state.audit_head.seq;
+    let state = state.clone();
+    let text = tokio::task::spawn_blocking(move || codec::encode(&state)).await.map_err(io::Error::other)?;
+    store.save_snapshot(meta, text.map_err(io::Error::other)?, seq, audit).await
+}
+
+/// The records of a snapshot are one chain that ends where its state's does. The first one's `previous` is the anchor:
+/// what is before it is no longer kept.
+fn check_chain(records: &[AuditRecord], state: &State) -> Result<(), String> {
+    let head = &state.audit_head;
+    for (earlier, later) in records.iter().zip(records.iter().skip(1)) {
+        if later.seq != earlier.seq + 1 || later.previous != earlier.hash {
+            return Err(format!("the audit chain of the snapshot breaks after record {}", earlier.seq));
+        }
+    }
+    let end = records.last().map_or((0, ""), |last| (last.seq, last.hash.as_str()));
+    if end != (head.seq, head.hash.as_str()) {
+        return Err(format!("the audit chain of the snapshot ends at record {}, its state at {}", end.0, head.seq));
+    }
+    Ok(())
+}

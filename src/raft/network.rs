@@ -1,0 +1,304 @@
+//! Requests to the other members: HTTP with JSON bodies on their peer listeners.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openraft::OptionalSend;
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
+};
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::machine::SnapshotContent;
+use super::rpc::snapshot_body;
+use super::store::{Identity, Store};
+use super::types::{Snapshot, Types, Vote};
+use crate::domain::MemberId;
+
+/// Who a request or an answer is from.
+pub(super) const GROUP_HEADER: &str = "x-slotkeeper-group";
+/// See [`GROUP_HEADER`].
+pub(super) const MEMBER_HEADER: &str = "x-slotkeeper-member";
+/// See [`Identity::incarnation`].
+pub(super) const INCARNATION_HEADER: &str = "x-slotkeeper-incarnation";
+
+/// Time to get a connection: on the network of a raft group a live peer answers at once.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Longest wait for a snapshot's answer to begin; raft itself gives up earlier, by its own setting.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Why a peer gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PeerError {
+    /// Nothing was sent.
+    #[error("cannot connect: {0}")]
+    Connect(#[source] reqwest::Error),
+    /// The peer refused the request before looking at it.
+    #[error("refused ({status}): {why}")]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// In its words.
+        why: String,
+    },
+    /// Anything after sending began: what the peer did is unknown.
+    #[error("no answer: {0}")]
+    Unknown(String),
+}
+
+/// What this member knows of the others' identities, and tells them of its own.
+pub(super) struct Acquaintance {
+    pub(super) identity: Identity,
+    store: Store,
+    peers: Mutex<BTreeMap<MemberId, String>>,
+}
+
+impl Acquaintance {
+    pub(super) fn new(identity: Identity, store: Store, peers: BTreeMap<MemberId, String>) -> Self {
+        Self { identity, store, peers: Mutex::new(peers) }
+    }
+
+    /// Checks that a request or answer comes from the group, and from the store that its member had from the first:
+    /// one that lost its disk has forgotten its vote and what it acknowledged, and may not act under its old id.
+    pub(super) async fn check(&self, headers: &HeaderMap) -> Result<MemberId, String> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let (group, ours) = (text(GROUP_HEADER), &self.identity.group_id);
+        if group != ours {
+            return Err(format!("this is a member of group {ours}, not {group:?}"));
+        }
+        let member = text(MEMBER_HEADER).parse().map_err(|_| format!("{MEMBER_HEADER} is no member id"))?;
+        let incarnation = text(INCARNATION_HEADER);
+        if incarnation.is_empty() {
+            return Err(format!("{INCARNATION_HEADER} is missing"));
+        }
+        let learned = {
+            let mut peers = self.peers.lock().expect("held for a moment only");
+            match peers.get(&member) {
+                Some(known) if known == incarnation => return Ok(member),
+                Some(_) => {
+                    return Err(format!(
+                        "member {member} has another store than before: a member that lost its data comes back under a new id"
+                    ));
+                }
+                None => {
+                    peers.insert(member, incarnation.to_owned());
+                    peers.clone()
+                }
+            }
+        };
+        self.store.save_peers(&learned).await.map_err(|error| error.to_string())?;
+        Ok(member)
+    }
+}
+
+/// HTTP clients, one per kind of traffic, so that none waits behind another, and requests through them.
+#[derive(Clone)]
+pub(super) struct Peers {
+    acquaintance: Arc<Acquaintance>,
+    heartbeats: reqwest::Client,
+    entries: reqwest::Client,
+    snapshots: reqwest::Client,
+    forwards: reqwest::Client,
+}
+
+impl Peers {
+    pub(super) fn new(acquaintance: Arc<Acquaintance>) -> Result<Self, reqwest::Error> {
+        let client = |idle: usize| {
+            reqwest::Client::builder()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .tls_certs_only([])
+                .connect_timeout(CONNECT_TIMEOUT)
+                // A peer that restarted leaves dead connections behind: keep few, and not for long.
+                .pool_max_idle_per_host(idle)
+                .pool_idle_timeout(Duration::from_secs(10))
+                .build()
+        };
+        Ok(Self {
+            acquaintance,
+            heartbeats: client(1)?,
+            entries: client(1)?,
+            snapshots: client(0)?,
+            forwards: client(64)?,
+        })
+    }
+
+    /// Sends a client's request on to the leader.
+    pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        to: (MemberId, &str),
+        verb: &str,
+        request: &Q,
+        within: Duration,
+    ) -> Result<A, PeerError> {
+        let body = serde_json::to_vec(request).map_err(|error| PeerError::Unknown(error.to_string()))?;
+        self.call(&self.forwards, to, verb, body, within).await
+    }
+
+    async fn call<A: DeserializeOwned>(
+        &self,
+        client: &reqwest::Client,
+        (target, address): (MemberId, &str),
+        verb: &str,
+        body: Vec<u8>,
+        within: Duration,
+    ) -> Result<A, PeerError> {
+        let identity = &self.acquaintance.identity;
+        let sent = client
+            .post(format!("http://{address}/raft/v1/{target}/{verb}"))
+            .header(GROUP_HEADER, &identity.group_id)
+            .header(MEMBER_HEADER, identity.member_id)
+            .header(INCARNATION_HEADER, &identity.incarnation)
+            .header(CONTENT_TYPE, "application/json")
+            .timeout(within)
+            .body(body)
+            .send()
+            .await;
+        let response = sent.map_err(|error| {
+            if error.is_connect() { PeerError::Connect(error) } else { PeerError::Unknown(chain(&error)) }
+        })?;
+        self.answer(target, response).await
+    }
+
+    async fn answer<A: DeserializeOwned>(&self, target: MemberId, response: Response) -> Result<A, PeerError> {
+        let status = response.status().as_u16();
+        if status == 200 {
+            let from = self.acquaintance.check(response.headers()).await;
+            if from.as_ref() != Ok(&target) {
+                let why = from.err().unwrap_or_else(|| format!("the answer is not from member {target}"));
+                tracing::error!("member {target} is not heard: {why}");
+                return Err(PeerError::Unknown(why));
+            }
+            return response.json().await.map_err(|error| PeerError::Unknown(chain(&error)));
+        }
+        let why = response.text().await.unwrap_or_default();
+        if status == 403 {
+            tracing::error!("member {target} refuses this member: {why}");
+        }
+        match status {
+            400..500 => Err(PeerError::Refused { status, why }),
+            _ => Err(PeerError::Unknown(format!("status {status}: {why}"))),
+        }
+    }
+}
+
+/// An error with its causes: reqwest's own text names only the URL.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+impl RaftNetworkFactory<Types> for Peers {
+    type Network = Peer;
+
+    async fn new_client(&mut self, target: MemberId, node: &openraft::BasicNode) -> Peer {
+        Peer { client: self.entries.clone(), peers: self.clone(), target, address: node.addr.clone() }
+    }
+
+    async fn new_heartbeat_client(&mut self, target: MemberId, node: &openraft::BasicNode) -> Peer {
+        Peer { client: self.heartbeats.clone(), peers: self.clone(), target, address: node.addr.clone() }
+    }
+
+    async fn new_snapshot_client(&mut self, target: MemberId, node: &openraft::BasicNode) -> Peer {
+        Peer { client: self.snapshots.clone(), peers: self.clone(), target, address: node.addr.clone() }
+    }
+}
+
+/// openraft's way to one peer.
+pub(super) struct Peer {
+    client: reqwest::Client,
+    peers: Peers,
+    target: MemberId,
+    address: String,
+}
+
+impl Peer {
+    async fn rpc<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        verb: &str,
+        request: &Q,
+        option: &RPCOption,
+    ) -> Result<A, RPCError<Types>> {
+        let body = serde_json::to_vec(request).map_err(|error| NetworkError::new(&error))?;
+        self.send(verb, body, option.soft_ttl()).await
+    }
+
+    async fn send<A: DeserializeOwned>(
+        &self,
+        verb: &str,
+        body: Vec<u8>,
+        within: Duration,
+    ) -> Result<A, RPCError<Types>> {
+        self.peers.call(&self.client, (self.target, &self.address), verb, body, within).await.map_err(|error| {
+            match error {
+                PeerError::Unknown(_) => NetworkError::new(&error).into(),
+                PeerError::Connect(_) | PeerError::Refused { .. } => Unreachable::new(&error).into(),
+            }
+        })
+    }
+}
+
+impl RaftNetworkV2<Types> for Peer {
+    type SnapshotData = SnapshotContent;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        self.rpc("append", &request, &option).await
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        self.rpc("vote", &request, &option).await
+    }
+
+    // Left out, it would count as granted.
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        self.rpc("pre-vote", &request, &option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let transmit = async {
+            let body = snapshot_body(&self.peers.acquaintance.store, vote, snapshot)
+                .await
+                .map_err(|error| StreamingError::from(NetworkError::new(&error)))?;
+            let within = option.soft_ttl().min(IDLE_TIMEOUT);
+            self.send("snapshot", body, within).await.map_err(StreamingError::from)
+        };
+        tokio::select! {
+            closed = cancel => Err(StreamingError::Closed(closed)),
+            sent = transmit => sent,
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
+        self.rpc("transfer-leader", &request, &option).await
+    }
+}

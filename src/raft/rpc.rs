@@ -1,0 +1,199 @@
+//! The peer listener: what the other members of the group may ask. The target's id is in the path and the sender's
+//! identity in headers; a request for another member, from another group or from a member that lost its store is refused.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State as Shared};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use openraft::raft::AppendEntriesResponse;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::codec;
+use super::leader;
+use super::machine::SnapshotContent;
+use super::network::{Acquaintance, GROUP_HEADER, INCARNATION_HEADER, MEMBER_HEADER};
+use super::store::Store;
+use super::types::{Core, Snapshot, SnapshotMeta, Vote};
+use crate::domain::MemberId;
+
+/// Largest bodies.
+const SMALL_MAX_BYTES: usize = 64 << 10;
+const COMMAND_MAX_BYTES: usize = 1 << 20;
+const ENTRIES_MAX_BYTES: usize = 64 << 20;
+const SNAPSHOT_MAX_BYTES: usize = 1 << 30;
+/// How long the leader tries for another member's client.
+const FORWARDED_WITHIN: Duration = Duration::from_secs(2);
+
+/// When a leader was last heard of.
+#[derive(Default)]
+pub(super) struct Contact(Mutex<Option<Instant>>);
+
+impl Contact {
+    pub(super) fn ago(&self) -> Option<Duration> {
+        self.0.lock().expect("held for a moment only").map(|at| at.elapsed())
+    }
+
+    fn now(&self) {
+        *self.0.lock().expect("held for a moment only") = Some(Instant::now());
+    }
+}
+
+/// What the handlers need.
+#[derive(Clone)]
+pub(super) struct Member {
+    pub(super) core: Core,
+    pub(super) acquaintance: Arc<Acquaintance>,
+    pub(super) contact: Arc<Contact>,
+}
+
+/// The routes of the peer listener.
+pub(super) fn router(member: Member) -> Router {
+    let at = |verb| format!("/raft/v1/{{target}}/{verb}");
+    let limit = |bytes| DefaultBodyLimit::max(bytes);
+    Router::new()
+        .route(&at("append"), post(append).layer(limit(ENTRIES_MAX_BYTES)))
+        .route(&at("vote"), post(vote).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("pre-vote"), post(pre_vote).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("transfer-leader"), post(transfer_leader).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("snapshot"), post(snapshot).layer(limit(SNAPSHOT_MAX_BYTES)))
+        .route(&at("submit"), post(submit).layer(limit(COMMAND_MAX_BYTES)))
+        .route(&at("read-index"), post(read_index).layer(limit(SMALL_MAX_BYTES)))
+        .with_state(member)
+}
+
+type Reply = Result<Response, (StatusCode, String)>;
+
+impl Member {
+    async fn admit(&self, target: MemberId, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+        let own = self.acquaintance.identity.member_id;
+        if target != own {
+            return Err((StatusCode::MISDIRECTED_REQUEST, format!("this is member {own}, not {target}")));
+        }
+        self.acquaintance.check(headers).await.map(drop).map_err(|why| (StatusCode::FORBIDDEN, why))
+    }
+
+    fn reply<T: Serialize, E: std::fmt::Display>(&self, answer: Result<T, E>) -> Reply {
+        let answer = answer.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
+        let identity = &self.acquaintance.identity;
+        let headers = [
+            (GROUP_HEADER, identity.group_id.clone()),
+            (MEMBER_HEADER, identity.member_id.to_string()),
+            (INCARNATION_HEADER, identity.incarnation.clone()),
+        ];
+        Ok((headers, axum::Json(answer)).into_response())
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, (StatusCode, String)> {
+    serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))
+}
+
+async fn append(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    let answer = member.core.append_entries(parse(&body)?).await;
+    if !matches!(answer, Err(_) | Ok(AppendEntriesResponse::HigherVote(_))) {
+        member.contact.now();
+    }
+    member.reply(answer)
+}
+
+async fn vote(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap, body: Bytes) -> Reply {
+    member.admit(target, &headers).await?;
+    member.reply(member.core.vote(parse(&body)?).await)
+}
+
+async fn pre_vote(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    member.reply(member.core.pre_vote(parse(&body)?).await)
+}
+
+async fn transfer_leader(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    member.reply(member.core.handle_transfer_leader(parse(&body)?).await)
+}
+
+async fn snapshot(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    let (vote, snapshot) = parse_snapshot(&body).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    member.reply(member.core.install_full_snapshot(vote, snapshot).await)
+}
+
+async fn submit(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    let command = parse(&body)?;
+    member.reply(Ok::<_, io::Error>(leader::write(&member.core, command, FORWARDED_WITHIN).await))
+}
+
+async fn read_index(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
+    member.admit(target, &headers).await?;
+    member.reply(Ok::<_, io::Error>(leader::read_index(&member.core, FORWARDED_WITHIN).await))
+}
+
+#[derive(Serialize, Deserialize)]
+struct SnapshotHead {
+    vote: Vote,
+    meta: SnapshotMeta,
+}
+
+/// A snapshot on the wire: a line of JSON each for head and state, then one per audit record.
+pub(super) async fn snapshot_body(store: &Store, vote: Vote, snapshot: Snapshot) -> io::Result<Vec<u8>> {
+    let Snapshot { meta, snapshot: SnapshotContent { state, audit } } = snapshot;
+    let audit = match audit {
+        Some(records) => records,
+        None => store.audit(0, usize::MAX).await?,
+    };
+    let mut body = serde_json::to_vec(&SnapshotHead { vote, meta })?;
+    body.push(b'\n');
+    body.extend(codec::encode(&state).map_err(io::Error::other)?.bytes());
+    // Records later than the snapshot belong to entries that the receiver applies by itself.
+    for record in audit.iter().take_while(|record| record.seq <= state.audit_head.seq) {
+        body.push(b'\n');
+        serde_json::to_writer(&mut body, record)?;
+    }
+    Ok(body)
+}
+
+fn parse_snapshot(body: &[u8]) -> Result<(Vote, Snapshot), String> {
+    let mut lines = body.split(|&byte| byte == b'\n');
+    let head: SnapshotHead =
+        serde_json::from_slice(lines.next().unwrap_or_default()).map_err(|error| format!("head: {error}"))?;
+    let state = codec::decode(lines.next().unwrap_or_default()).map_err(|error| format!("state: {error}"))?;
+    let audit = lines
+        .map(serde_json::from_slice)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("audit record: {error}"))?;
+    let content = SnapshotContent { state, audit: Some(audit) };
+    Ok((head.vote, Snapshot { meta: head.meta, snapshot: content }))
+}

@@ -1,0 +1,269 @@
+//! The durable half of a member: one SQLite file for log, vote, snapshots and audit. The log is kept in memory as
+//! well, so that an entry can be read as soon as it is appended; it is short, because snapshots purge it.
+
+mod schema;
+mod verify;
+mod wal;
+mod writer;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use openraft::entry::RaftEntry;
+use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
+use openraft::{LogState, OptionalSend};
+use tokio::sync::oneshot;
+
+pub(super) use verify::{Identity, Loaded};
+use writer::{Job, Writer};
+
+use super::types::{Entry, LogId, SnapshotMeta, Types, Vote};
+use super::{FatalHook, OpenError, codec};
+use crate::domain::MemberId;
+use crate::state::AuditRecord;
+
+/// Most bytes of entries sent to a follower in one request; one entry is sent whatever its size.
+const REPLICATION_MAX_BYTES: usize = 4 << 20;
+
+/// A handle to the store. The thread behind it ends when the last handle is gone, or at [`Store::close`].
+#[derive(Clone)]
+pub(super) struct Store {
+    log: Arc<Mutex<Log>>,
+    jobs: Sender<Job>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+    dir: Arc<Path>,
+}
+
+/// The log as it will be on the disk when the queue is written.
+#[derive(Default)]
+struct Log {
+    entries: BTreeMap<u64, (Entry, usize)>,
+    purged: Option<LogId>,
+    vote: Option<Vote>,
+    committed: Option<LogId>,
+    closed: bool,
+}
+
+impl Store {
+    /// Opens a store, or makes one, with everything in it checked.
+    ///
+    /// # Errors
+    /// [`OpenError`] naming the place.
+    pub(super) fn open(dir: &Path, on_fatal: FatalHook) -> Result<(Self, Loaded), OpenError> {
+        let lock = schema::lock_directory(dir)?;
+        wal::check_wal(&schema::wal_path(dir))?;
+        let connection = schema::open_database(dir)?;
+        let path = dir.join(schema::DATABASE);
+        let mut loaded = verify::load(&connection, &path)?;
+        // Frames left of a torn tail must not be taken for lost commits next time.
+        connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(|source| OpenError::sqlite(&path, source))?;
+        let log = Log {
+            entries: std::mem::take(&mut loaded.entries),
+            purged: loaded.purged,
+            vote: loaded.vote,
+            committed: loaded.committed,
+            closed: false,
+        };
+        let (jobs, queue) = channel();
+        let writer = Writer { connection, jobs: queue, on_fatal, lock };
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || writer.run())
+            .map_err(|source| OpenError::Directory { path: dir.to_owned(), source })?;
+        let store =
+            Self { log: Arc::new(Mutex::new(log)), jobs, thread: Arc::new(Mutex::new(Some(thread))), dir: dir.into() };
+        Ok((store, loaded))
+    }
+
+    /// Makes whose store this is durable.
+    pub(super) async fn save_identity(&self, identity: &Identity) -> io::Result<()> {
+        self.save("identity", writer::text_of(identity)?).await
+    }
+
+    /// Makes the known incarnations of the other members durable.
+    pub(super) async fn save_peers(&self, peers: &BTreeMap<MemberId, String>) -> io::Result<()> {
+        self.save("peers", writer::text_of(peers)?).await
+    }
+
+    /// Queues the audit records of applied entries.
+    pub(super) fn add_audit(&self, records: Vec<AuditRecord>) -> io::Result<()> {
+        if records.is_empty() { Ok(()) } else { self.send(Job::Audit(records)) }
+    }
+
+    /// Makes a snapshot durable, and with it every audit record queued before.
+    pub(super) async fn save_snapshot(
+        &self,
+        meta: &SnapshotMeta,
+        state: String,
+        audit_seq: u64,
+        audit: Option<Vec<AuditRecord>>,
+    ) -> io::Result<()> {
+        let meta = codec::encode(meta).map_err(io::Error::other)?;
+        self.durable(|done| Job::Snapshot { meta, state, audit_seq, audit, done }).await
+    }
+
+    /// Audit records with `after < seq`, ascending, at most `limit`.
+    pub(super) async fn audit(&self, after: u64, limit: usize) -> io::Result<Vec<AuditRecord>> {
+        self.durable(Job::Flush).await?;
+        let dir = Arc::clone(&self.dir);
+        tokio::task::spawn_blocking(move || read_audit(&dir, after, limit)).await.map_err(io::Error::other)?
+    }
+
+    /// Writes what is queued and closes the file; later writes fail.
+    pub(super) async fn close(self) {
+        self.lock().closed = true;
+        let thread = self.thread.lock().expect("the lock is held for a moment only").take();
+        let flushed = self.durable_even_closed(Job::Flush).await;
+        if let Err(error) = flushed {
+            tracing::warn!("the store was closed without its last writes: {error}");
+        }
+        drop(self);
+        if let Some(thread) = thread {
+            // Ends when the tasks of raft have dropped their handles; they are told to stop before this is called.
+            drop(tokio::task::spawn_blocking(move || thread.join()).await);
+        }
+    }
+
+    async fn save(&self, key: &'static str, text: String) -> io::Result<()> {
+        self.durable(|done| Job::Meta { key, text, done }).await
+    }
+
+    async fn durable(&self, job: impl FnOnce(writer::Done) -> Job) -> io::Result<()> {
+        if self.lock().closed {
+            return Err(closed());
+        }
+        self.durable_even_closed(job).await
+    }
+
+    async fn durable_even_closed(&self, job: impl FnOnce(writer::Done) -> Job) -> io::Result<()> {
+        let (done, written) = oneshot::channel();
+        self.jobs.send(job(done)).map_err(|_| closed())?;
+        written.await.map_err(|_| closed())?
+    }
+
+    fn send(&self, job: Job) -> io::Result<()> {
+        self.jobs.send(job).map_err(|_| closed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().expect("nothing panics while it holds the log")
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::other("the store is closed")
+}
+
+fn read_audit(dir: &Path, after: u64, limit: usize) -> io::Result<Vec<AuditRecord>> {
+    let read = || {
+        let connection = schema::open_reader(dir)?;
+        let mut statement = connection.prepare("SELECT record FROM raft_audit WHERE seq > ? ORDER BY seq LIMIT ?")?;
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map([after, limit], |row| row.get::<_, String>(0))?;
+        rows.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let rows = read().map_err(io::Error::other)?;
+    rows.iter().map(|text| serde_json::from_str(text).map_err(io::Error::other)).collect()
+}
+
+impl RaftLogReader<Types> for Store {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<Entry>> {
+        Ok(self.lock().entries.range(range).map(|(_, (entry, _))| entry.clone()).collect())
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+        let mut bytes = 0;
+        let within = |size: usize| {
+            let first = bytes == 0;
+            bytes += size;
+            first || bytes <= REPLICATION_MAX_BYTES
+        };
+        let log = self.lock();
+        let sizes = log.entries.range(start..end).map(|(_, (_, size))| *size);
+        let count = sizes.map(within).take_while(|&fits| fits).count();
+        Ok(log.entries.range(start..end).take(count).map(|(_, (entry, _))| entry.clone()).collect())
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(self.lock().vote)
+    }
+}
+
+impl RaftLogStorage<Types> for Store {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
+        let log = self.lock();
+        let last = log.entries.last_key_value().map(|(_, (entry, _))| entry.log_id());
+        Ok(LogState { last_purged_log_id: log.purged, last_log_id: last.or(log.purged) })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        self.lock().vote = Some(*vote);
+        self.save("vote", writer::text_of(vote)?).await
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        self.lock().committed = committed;
+        self.send(Job::Committed { text: writer::text_of(&committed)? })
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(self.lock().committed)
+    }
+
+    async fn append<I>(&mut self, entries: I, flushed: IOFlushed<Types>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut rows = Vec::new();
+        let mut kept = Vec::new();
+        for entry in entries {
+            let text = codec::encode(&entry).map_err(io::Error::other)?;
+            kept.push((entry.index(), (entry, text.len())));
+            rows.push((kept.last().expect("just pushed").0, text));
+        }
+        self.lock().entries.extend(kept);
+        self.send(Job::Append { rows, flushed })
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        let after = last.map(|id| id.index);
+        self.lock().entries.split_off(&after.map_or(0, |index| index + 1));
+        self.send(Job::Truncate { after })
+    }
+
+    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
+        {
+            let mut log = self.lock();
+            log.entries = log.entries.split_off(&(upto.index + 1));
+            log.purged = Some(upto);
+        }
+        self.send(Job::Purge { upto })
+    }
+}
+
+/// The database of a data directory, for tests that damage it.
+#[cfg(test)]
+pub(super) fn database_path(dir: &Path) -> std::path::PathBuf {
+    dir.join(schema::DATABASE)
+}

@@ -1,0 +1,221 @@
+//! The one thread that writes. It takes everything that waits, writes it in one transaction and reports only after the
+//! commit: writers that come together share one wait for the disk. An error is never retried, because after a failed
+//! fsync nobody knows what the disk holds: the process ends.
+
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::Receiver;
+
+use openraft::storage::IOFlushed;
+use rusqlite::{Connection, TransactionBehavior, params};
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use super::super::FatalHook;
+use super::super::types::{LogId, Types};
+use super::verify::checksum;
+use crate::state::AuditRecord;
+
+/// Most jobs in one transaction: bounds how long the first of them waits.
+const BATCH_MAX: usize = 1024;
+/// Audit records kept; older ones go when a snapshot is written.
+pub(super) const AUDIT_RETAINED: u64 = 65_536;
+/// Snapshots kept: when the newest is damaged, the one before it is used.
+const SNAPSHOTS_KEPT: i64 = 2;
+
+pub(super) type Done = oneshot::Sender<io::Result<()>>;
+
+/// Something to write. Order of sending is order on the disk.
+pub(super) enum Job {
+    /// Log entries, encoded.
+    Append { rows: Vec<(u64, String)>, flushed: IOFlushed<Types> },
+    /// A value of `raft_meta` that must be durable when `done` is told.
+    Meta { key: &'static str, text: String, done: Done },
+    /// The commit index. Not worth a wait for the disk: it rides with the next job that is.
+    Committed { text: String },
+    /// Drops the log after an index.
+    Truncate { after: Option<u64> },
+    /// Drops the log up to an index.
+    Purge { upto: LogId },
+    /// Audit records of applied entries. Ride along too: replay makes them again.
+    Audit(Vec<AuditRecord>),
+    /// A snapshot, and with one from another member its audit records.
+    Snapshot { meta: String, state: String, audit_seq: u64, audit: Option<Vec<AuditRecord>>, done: Done },
+    /// Writes what rides along.
+    Flush(Done),
+}
+
+impl Job {
+    const fn can_wait(&self) -> bool {
+        matches!(self, Self::Committed { .. } | Self::Truncate { .. } | Self::Purge { .. } | Self::Audit(_))
+    }
+
+    fn report(self, result: io::Result<()>) {
+        match self {
+            Self::Append { flushed, .. } => flushed.io_completed(result),
+            // A receiver that is gone has stopped waiting: nothing to tell.
+            Self::Meta { done, .. } | Self::Snapshot { done, .. } | Self::Flush(done) => drop(done.send(result)),
+            Self::Committed { .. } | Self::Truncate { .. } | Self::Purge { .. } | Self::Audit(_) => {}
+        }
+    }
+}
+
+/// What the thread owns: dropped in this order, the lock last.
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) jobs: Receiver<Job>,
+    pub(super) on_fatal: FatalHook,
+    pub(super) lock: File,
+}
+
+impl Writer {
+    /// Writes until every sender is gone, then what is still waiting.
+    pub(super) fn run(mut self) {
+        let mut batch: Vec<Job> = Vec::new();
+        while let Ok(first) = self.jobs.recv() {
+            batch.push(first);
+            while batch.len() < BATCH_MAX
+                && let Ok(job) = self.jobs.try_recv()
+            {
+                batch.push(job);
+            }
+            if batch.iter().all(Job::can_wait) && batch.len() < BATCH_MAX {
+                continue;
+            }
+            if let Err(error) = self.commit(&batch) {
+                return self.fail(batch, &error);
+            }
+            for job in batch.drain(..) {
+                job.report(Ok(()));
+            }
+        }
+        if !batch.is_empty()
+            && let Err(error) = self.commit(&batch)
+        {
+            return self.fail(batch, &error);
+        }
+        let Self { connection, lock, .. } = self;
+        if let Err((_, error)) = connection.close() {
+            tracing::warn!("closing the store: {error}");
+        }
+        drop(lock);
+    }
+
+    fn commit(&mut self, batch: &[Job]) -> Result<(), WriteError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for job in batch {
+            write(&transaction, job)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Tells everybody, now and from now on, and then the process.
+    fn fail(self, batch: Vec<Job>, error: &WriteError) {
+        let reason = format!("the store cannot be written: {error}");
+        let refuse = |job: Job| job.report(Err(io::Error::other(reason.clone())));
+        tracing::error!("{reason}");
+        batch.into_iter().for_each(refuse);
+        self.on_fatal.call(&reason);
+        self.jobs.iter().for_each(refuse);
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("cannot encode a row: {0}")]
+    Encode(#[from] serde_json::Error),
+    #[error("audit record {seq} is stored with another content: the state of this member has diverged")]
+    Diverged { seq: u64 },
+}
+
+fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {
+    match job {
+        Job::Append { rows, .. } => {
+            let mut insert =
+                connection.prepare_cached("INSERT OR REPLACE INTO raft_log (idx, entry, crc) VALUES (?, ?, ?)")?;
+            for (index, entry) in rows {
+                insert.execute(params![signed(*index), entry, checksum(&index.to_le_bytes(), entry.as_bytes())])?;
+            }
+        }
+        Job::Meta { key, text, .. } => put_meta(connection, key, text)?,
+        Job::Committed { text } => put_meta(connection, "committed", text)?,
+        Job::Truncate { after } => {
+            let after = after.map_or(-1, signed);
+            connection.prepare_cached("DELETE FROM raft_log WHERE idx > ?")?.execute([after])?;
+        }
+        Job::Purge { upto } => {
+            connection.prepare_cached("DELETE FROM raft_log WHERE idx <= ?")?.execute([signed(upto.index)])?;
+            put_meta(connection, "purged", &text_of(upto)?)?;
+        }
+        Job::Audit(records) => put_audit(connection, records)?,
+        Job::Snapshot { meta, state, audit_seq, audit, .. } => {
+            if let Some(records) = audit {
+                take_over_audit(connection, records)?;
+            }
+            put_snapshot(connection, meta, state)?;
+            let upto = audit_seq.saturating_sub(AUDIT_RETAINED);
+            connection.execute("DELETE FROM raft_audit WHERE seq <= ?", [signed(upto)])?;
+        }
+        Job::Flush(_) => {}
+    }
+    Ok(())
+}
+
+/// A value as the text of a `raft_meta` row.
+pub(super) fn text_of<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    serde_json::to_string(value)
+}
+
+/// Writes a row of `raft_meta`.
+pub(super) fn put_meta(connection: &Connection, key: &str, text: &str) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO raft_meta (key, value, crc) VALUES (?, ?, ?)")?
+        .execute(params![key, text, checksum(key.as_bytes(), text.as_bytes())])
+        .map(drop)
+}
+
+fn put_audit(connection: &Connection, records: &[AuditRecord]) -> Result<(), WriteError> {
+    let mut insert = connection
+        .prepare_cached("INSERT INTO raft_audit (seq, record, crc) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?;
+    for record in records {
+        let text = text_of(record)?;
+        let crc = checksum(&record.seq.to_le_bytes(), text.as_bytes());
+        if insert.execute(params![signed(record.seq), text, crc])? == 0 {
+            let stored: String = connection
+                .prepare_cached("SELECT record FROM raft_audit WHERE seq = ?")?
+                .query_row([signed(record.seq)], |row| row.get(0))?;
+            // A replayed record: the same, though a newer version may write it in other words.
+            if stored != text && serde_json::from_str::<AuditRecord>(&stored).ok().as_ref() != Some(record) {
+                return Err(WriteError::Diverged { seq: record.seq });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts another member's records in: the chain stays without gaps, so what ends before they start goes.
+fn take_over_audit(connection: &Connection, records: &[AuditRecord]) -> Result<(), WriteError> {
+    let Some(first) = records.first() else { return Ok(()) };
+    let last: Option<i64> = connection.query_row("SELECT max(seq) FROM raft_audit", [], |row| row.get(0))?;
+    if last.is_some_and(|last| last + 1 < signed(first.seq)) {
+        connection.execute("DELETE FROM raft_audit", [])?;
+    }
+    put_audit(connection, records)
+}
+
+fn put_snapshot(connection: &Connection, meta: &str, state: &str) -> rusqlite::Result<()> {
+    let id: i64 = connection.query_row("SELECT coalesce(max(id), 0) + 1 FROM raft_snapshot", [], |row| row.get(0))?;
+    let key = [&id.to_le_bytes(), meta.as_bytes()].concat();
+    connection.execute(
+        "INSERT INTO raft_snapshot (id, meta, state, crc) VALUES (?, ?, ?, ?)",
+        params![id, meta, state, checksum(&key, state.as_bytes())],
+    )?;
+    connection.execute("DELETE FROM raft_snapshot WHERE id <= ?", [id - SNAPSHOTS_KEPT]).map(drop)
+}
+
+/// An index as SQLite keeps it.
+fn signed(index: u64) -> i64 {
+    i64::try_from(index).expect("a log index is far below 2^63")
+}
