@@ -38,7 +38,7 @@ pub struct Raft {
 /// What every clone of a handle shares.
 pub(super) struct Inner {
     core: Core,
-    store: Mutex<Option<Store>>,
+    store: Store,
     replica: Arc<Replica>,
     peers: Peers,
     acquaintance: Arc<Acquaintance>,
@@ -60,7 +60,7 @@ impl Inner {
     ) -> Self {
         Self {
             core,
-            store: Mutex::new(Some(store)),
+            store,
             replica,
             peers,
             acquaintance,
@@ -172,9 +172,7 @@ impl Raft {
     /// # Errors
     /// [`RaftError::Fatal`] when the store cannot be read.
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, RaftError> {
-        let store = self.inner.store.lock().expect("held for a moment only").clone();
-        let store = store.ok_or_else(|| RaftError::Fatal("it was shut down".to_owned()))?;
-        store.audit(after, limit).await.map_err(|error| RaftError::Fatal(error.to_string()))
+        self.inner.store.audit(after, limit).await.map_err(|error| RaftError::Fatal(error.to_string()))
     }
 
     /// SHA-256 (hex) of the applied state and the index it stands at: equal on members at the same index.
@@ -206,10 +204,7 @@ impl Raft {
         if let Err(error) = self.inner.core.shutdown().await {
             tracing::warn!("raft ended badly: {error}");
         }
-        let store = self.inner.store.lock().expect("held for a moment only").take();
-        if let Some(store) = store {
-            store.close().await;
-        }
+        self.inner.store.close().await;
     }
 
     /// A handle, with the tasks that follow raft started.

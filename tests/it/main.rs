@@ -8,3 +8,4 @@ mod nodes_text;
 mod scene;
 #[cfg(feature = "server")]
 mod scripts;
+mod raft;

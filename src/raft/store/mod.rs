@@ -15,7 +15,6 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
@@ -33,12 +32,11 @@ use crate::state::AuditRecord;
 /// Most bytes of entries sent to a follower in one request; one entry is sent whatever its size.
 const REPLICATION_MAX_BYTES: usize = 4 << 20;
 
-/// A handle to the store. The thread behind it ends when the last handle is gone, or at [`Store::close`].
+/// A handle to the store. The thread behind it ends when the last handle is gone, or with [`Store::close`].
 #[derive(Clone)]
 pub(super) struct Store {
     log: Arc<Mutex<Log>>,
     jobs: Sender<Job>,
-    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
     dir: Arc<Path>,
 }
 
@@ -49,7 +47,6 @@ struct Log {
     purged: Option<LogId>,
     vote: Option<Vote>,
     committed: Option<LogId>,
-    closed: bool,
 }
 
 impl Store {
@@ -72,16 +69,14 @@ impl Store {
             purged: loaded.purged,
             vote: loaded.vote,
             committed: loaded.committed,
-            closed: false,
         };
         let (jobs, queue) = channel();
         let writer = Writer { connection, jobs: queue, on_fatal, lock };
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Directory { path: dir.to_owned(), source })?;
-        let store =
-            Self { log: Arc::new(Mutex::new(log)), jobs, thread: Arc::new(Mutex::new(Some(thread))), dir: dir.into() };
+        let store = Self { log: Arc::new(Mutex::new(log)), jobs, dir: dir.into() };
         Ok((store, loaded))
     }
 
@@ -119,18 +114,10 @@ impl Store {
         tokio::task::spawn_blocking(move || read_audit(&dir, after, limit)).await.map_err(io::Error::other)?
     }
 
-    /// Writes what is queued and closes the file; later writes fail.
-    pub(super) async fn close(self) {
-        self.lock().closed = true;
-        let thread = self.thread.lock().expect("the lock is held for a moment only").take();
-        let flushed = self.durable_even_closed(Job::Flush).await;
-        if let Err(error) = flushed {
+    /// Writes what is queued, closes the file and frees the directory; later writes fail.
+    pub(super) async fn close(&self) {
+        if let Err(error) = self.durable(Job::Close).await {
             tracing::warn!("the store was closed without its last writes: {error}");
-        }
-        drop(self);
-        if let Some(thread) = thread {
-            // Ends when the tasks of raft have dropped their handles; they are told to stop before this is called.
-            drop(tokio::task::spawn_blocking(move || thread.join()).await);
         }
     }
 
@@ -139,15 +126,8 @@ impl Store {
     }
 
     async fn durable(&self, job: impl FnOnce(writer::Done) -> Job) -> io::Result<()> {
-        if self.lock().closed {
-            return Err(closed());
-        }
-        self.durable_even_closed(job).await
-    }
-
-    async fn durable_even_closed(&self, job: impl FnOnce(writer::Done) -> Job) -> io::Result<()> {
         let (done, written) = oneshot::channel();
-        self.jobs.send(job(done)).map_err(|_| closed())?;
+        self.send(job(done))?;
         written.await.map_err(|_| closed())?
     }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use openraft::StorageError;
-use openraft::storage::RaftLogStorageExt;
 use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 

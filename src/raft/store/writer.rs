@@ -43,6 +43,8 @@ pub(super) enum Job {
     Snapshot { meta: String, state: String, audit_seq: u64, audit: Option<Vec<AuditRecord>>, done: Done },
     /// Writes what rides along.
     Flush(Done),
+    /// Writes what rides along and ends the thread.
+    Close(Done),
 }
 
 impl Job {
@@ -54,7 +56,9 @@ impl Job {
         match self {
             Self::Append { flushed, .. } => flushed.io_completed(result),
             // A receiver that is gone has stopped waiting: nothing to tell.
-            Self::Meta { done, .. } | Self::Snapshot { done, .. } | Self::Flush(done) => drop(done.send(result)),
+            Self::Meta { done, .. } | Self::Snapshot { done, .. } | Self::Flush(done) | Self::Close(done) => {
+                drop(done.send(result));
+            }
             Self::Committed { .. } | Self::Truncate { .. } | Self::Purge { .. } | Self::Audit(_) => {}
         }
     }
@@ -69,7 +73,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes until every sender is gone, then what is still waiting.
+    /// Writes until it is told to close or every sender is gone, then what is still waiting.
     pub(super) fn run(mut self) {
         let mut batch: Vec<Job> = Vec::new();
         while let Ok(first) = self.jobs.recv() {
@@ -85,8 +89,14 @@ impl Writer {
             if let Err(error) = self.commit(&batch) {
                 return self.fail(batch, &error);
             }
-            for job in batch.drain(..) {
-                job.report(Ok(()));
+            // The close is told last, when the file is free for the next process.
+            let (closing, written): (Vec<Job>, Vec<Job>) =
+                batch.drain(..).partition(|job| matches!(job, Job::Close(_)));
+            written.into_iter().for_each(|job| job.report(Ok(())));
+            if !closing.is_empty() {
+                self.close();
+                closing.into_iter().for_each(|job| job.report(Ok(())));
+                return;
             }
         }
         if !batch.is_empty()
@@ -94,6 +104,10 @@ impl Writer {
         {
             return self.fail(batch, &error);
         }
+        self.close();
+    }
+
+    fn close(self) {
         let Self { connection, lock, .. } = self;
         if let Err((_, error)) = connection.close() {
             tracing::warn!("closing the store: {error}");
@@ -158,7 +172,7 @@ fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {
             let upto = audit_seq.saturating_sub(AUDIT_RETAINED);
             connection.execute("DELETE FROM raft_audit WHERE seq <= ?", [signed(upto)])?;
         }
-        Job::Flush(_) => {}
+        Job::Flush(_) | Job::Close(_) => {}
     }
     Ok(())
 }

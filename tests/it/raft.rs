@@ -1,0 +1,329 @@
+//! Real members with real stores, talking over loopback: alone, in threes, killed, restarted, damaged.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use slotkeeper::domain::{ClusterId, ClusterName, DriverKind, Instant, MemberId, Policy, Principal};
+use slotkeeper::raft::{Committed, Config, FatalHook, Raft, RaftError, Tuning};
+use slotkeeper::state::{COMMAND_VERSION, Command, Op};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// No step of a test takes longer on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn create(name: &str) -> Command {
+    Command {
+        version: COMMAND_VERSION,
+        at: Instant(1_000),
+        by: Principal::system("test"),
+        reason: None,
+        idempotency: None,
+        op: Op::CreateCluster {
+            name: ClusterName::new(name).unwrap(),
+            id: ClusterId::new(&format!("id-{name}")).unwrap(),
+            driver: DriverKind::Manual,
+            policy: Policy::default_for(DriverKind::Manual),
+        },
+    }
+}
+
+/// A command that leaves nothing but an audit record behind: creates and deletes by turns, so that no bound is reached.
+fn turn(number: usize) -> Command {
+    let name = ClusterName::new("turn").unwrap();
+    match number % 2 {
+        0 => create("turn"),
+        _ => Command { op: Op::DeleteCluster { name, if_match: None }, ..create("turn") },
+    }
+}
+
+fn names(raft: &Raft) -> Vec<String> {
+    raft.read(|state| state.clusters.keys().map(ToString::to_string).collect())
+}
+
+/// Retries what may be refused while there is no leader. Only for commands whose repetition does no harm here.
+async fn must_submit(raft: &Raft, command: &Command) -> Committed {
+    let submit = async {
+        loop {
+            match raft.submit(command.clone()).await {
+                Ok(committed) => return committed,
+                Err(RaftError::NoLeader | RaftError::Timeout) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    timeout(DEADLINE, submit).await.expect("no write went through")
+}
+
+async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let poll = async {
+        while !holds().await {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(DEADLINE, poll).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// A member with its listener, stopped when dropped.
+struct Member {
+    raft: Raft,
+    serving: JoinHandle<()>,
+}
+
+impl Member {
+    async fn start(config: Config) -> Self {
+        let address: SocketAddr = config.peer_address.parse().unwrap();
+        let (raft, router) = Raft::open(config).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(address).unwrap();
+        let listener = socket.listen(64).unwrap();
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { raft, serving }
+    }
+
+    async fn stop(self) {
+        self.serving.abort();
+        self.raft.shutdown().await;
+    }
+
+    async fn recovered(&self) {
+        let mut recovered = self.raft.recovered();
+        timeout(DEADLINE, recovered.wait_for(|&yes| yes)).await.expect("recovered in time").unwrap();
+    }
+}
+
+fn quick() -> Tuning {
+    Tuning { heartbeat_ms: 50, election_min_ms: 200, election_max_ms: 400, ..Tuning::default() }
+}
+
+fn config(dir: &Path, address: SocketAddr) -> Config {
+    let on_fatal = FatalHook::new(|reason| panic!("fatal: {reason}"));
+    Config { tuning: quick(), on_fatal, ..Config::new(dir, &address.to_string()) }
+}
+
+/// Addresses nobody listens at. Held together, so that they differ.
+async fn free_addresses(count: usize) -> Vec<SocketAddr> {
+    let mut held = Vec::new();
+    for _ in 0..count {
+        held.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    }
+    held.iter().map(|listener| listener.local_addr().unwrap()).collect()
+}
+
+/// Configurations of a group of three.
+struct Three {
+    _dirs: Vec<TempDir>,
+    configs: Vec<Config>,
+}
+
+impl Three {
+    async fn new(tuning: Tuning) -> Self {
+        let dirs: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
+        let addresses = free_addresses(3).await;
+        let initial_members: BTreeMap<MemberId, String> =
+            (1..).zip(addresses.iter().map(ToString::to_string)).collect();
+        let configs = dirs
+            .iter()
+            .zip(&addresses)
+            .map(|(dir, address)| Config {
+                initial_members: initial_members.clone(),
+                tuning: tuning.clone(),
+                ..config(dir.path(), *address)
+            })
+            .collect();
+        Self { _dirs: dirs, configs }
+    }
+
+    async fn start(&self, member: usize) -> Member {
+        Member::start(self.configs[member].clone()).await
+    }
+
+    async fn start_all(&self) -> Vec<Member> {
+        let mut members = Vec::new();
+        for member in 0..3 {
+            members.push(self.start(member).await);
+        }
+        members
+    }
+}
+
+/// Position of the member that leads, once one does.
+async fn leader_of(members: &[Member]) -> usize {
+    let seek = async {
+        loop {
+            if let Some(found) = members.iter().position(|member| member.raft.leading().borrow().is_some()) {
+                return found;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(DEADLINE, seek).await.expect("a leader in time")
+}
+
+async fn same_state(members: &[Member]) {
+    eventually("the same state on all members", || async {
+        let hashes: Vec<_> = members.iter().map(|member| member.raft.state_hash()).collect();
+        hashes.iter().all(|hash| *hash == hashes[0])
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_member_starts_itself_and_keeps_what_it_acknowledged() {
+    let dir = TempDir::new().unwrap();
+    let address = free_addresses(1).await[0];
+    let member = Member::start(config(dir.path(), address)).await;
+    let committed = must_submit(&member.raft, &create("a")).await;
+    assert!(committed.applied.outcome.is_ok());
+    assert!(*member.raft.applied().borrow() >= committed.index);
+    member.raft.linearize().await.unwrap();
+    let status = member.raft.status();
+    assert_eq!((status.id, status.leader, status.role, status.stale_ms), (1, Some(1), "leader", Some(0)));
+    assert_eq!(status.members, [(1, address.to_string())]);
+    assert!(status.recovered && status.committed >= committed.index);
+    assert_eq!(*member.raft.leading().borrow(), Some(status.term));
+    let hash = member.raft.state_hash();
+    let audit = member.raft.audit(0, 10).await.unwrap();
+    assert_eq!(audit.len(), 1);
+    member.stop().await;
+
+    let member = Member::start(config(dir.path(), address)).await;
+    member.recovered().await;
+    member.raft.linearize().await.unwrap();
+    assert_eq!(names(&member.raft), ["a"]);
+    assert_eq!(member.raft.state_hash().1, hash.1);
+    assert_eq!(member.raft.audit(0, 10).await.unwrap(), audit);
+    assert_eq!(member.raft.status().group_id, status.group_id);
+    member.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_members_start_in_any_order_and_any_of_them_takes_writes() {
+    for order in [[0, 1, 2], [2, 0, 1]] {
+        let three = Three::new(quick()).await;
+        let mut members = Vec::new();
+        for member in order {
+            members.push(three.start(member).await);
+        }
+        for (number, member) in members.iter().enumerate() {
+            let name = format!("by-{number}");
+            let committed = must_submit(&member.raft, &create(&name)).await;
+            // Applied here too, whoever leads.
+            assert!(names(&member.raft).contains(&name), "{committed:?}");
+            member.raft.linearize().await.unwrap();
+            assert_eq!(names(&member.raft).len(), number + 1);
+        }
+        same_state(&members).await;
+        let statuses: Vec<_> = members.iter().map(|member| member.raft.status()).collect();
+        assert!(statuses.iter().all(|status| status.group_id == statuses[0].group_id && status.recovered));
+        assert!(statuses.iter().all(|status| status.leader == statuses[0].leader && status.members.len() == 3));
+        assert!(statuses.iter().all(|status| status.stale_ms.is_some_and(|stale| stale < 10_000)), "{statuses:?}");
+        for member in members {
+            member.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leader_ends_and_another_goes_on_and_nothing_is_lost_over_a_restart_of_all() {
+    let three = Three::new(quick()).await;
+    let mut members = three.start_all().await;
+    must_submit(&members[0].raft, &create("before")).await;
+    let leader = leader_of(&members).await;
+    let old_term = members[leader].raft.status().term;
+    let id = members[leader].raft.status().id;
+    members.remove(leader).stop().await;
+    must_submit(&members[0].raft, &create("after")).await;
+    let next = leader_of(&members).await;
+    assert!(members[next].raft.status().term > old_term);
+    same_state(&members).await;
+
+    let returned = three.start(usize::try_from(id).unwrap() - 1).await;
+    returned.recovered().await;
+    returned.raft.linearize().await.unwrap();
+    assert_eq!(names(&returned.raft), ["after", "before"]);
+    members.push(returned);
+    same_state(&members).await;
+    let hash = members[0].raft.state_hash().1;
+
+    for member in members {
+        member.stop().await;
+    }
+    let members = three.start_all().await;
+    for member in &members {
+        member.recovered().await;
+        member.raft.linearize().await.unwrap();
+        assert_eq!(names(&member.raft), ["after", "before"]);
+        assert_eq!(member.raft.state_hash().1, hash);
+        assert_eq!(member.raft.audit(0, 10).await.unwrap().len(), 2);
+    }
+    for member in members {
+        member.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_without_a_majority_answers_within_its_time() {
+    let three = Three::new(quick()).await;
+    let mut members = three.start_all().await;
+    must_submit(&members[0].raft, &create("a")).await;
+    members.remove(0).stop().await;
+    members.remove(0).stop().await;
+    let alone = members.pop().unwrap();
+    let started = std::time::Instant::now();
+    // A leader that lost its followers has written the command and cannot know what becomes of it; the others know.
+    let refused = alone.raft.submit(create("b")).await;
+    assert!(matches!(refused, Err(RaftError::NoLeader | RaftError::Timeout)), "{refused:?}");
+    assert!(matches!(alone.raft.linearize().await, Err(RaftError::NoLeader)));
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    eventually("it knows that it is stale", || async { alone.raft.status().stale_ms > Some(400) }).await;
+    alone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_lagged_behind_the_purged_log_catches_up_from_a_snapshot() {
+    let tuning = Tuning { snapshot_every: 300, entries_kept: 50, ..quick() };
+    let three = Three::new(tuning).await;
+    let mut members = three.start_all().await;
+    must_submit(&members[0].raft, &create("first")).await;
+    same_state(&members).await;
+    let lagging = members.remove(2);
+    let (lagging_at, _) = lagging.raft.state_hash();
+    lagging.stop().await;
+
+    leader_of(&members).await;
+    for number in 0..1000 {
+        must_submit(&members[0].raft, &turn(number)).await;
+    }
+    let member = three.start(2).await;
+    member.recovered().await;
+    members.push(member);
+    same_state(&members).await;
+    let (index, _) = members[2].raft.state_hash();
+    assert!(index >= lagging_at + 1000);
+    let audits: Vec<_> = {
+        let mut audits = Vec::new();
+        for member in &members {
+            audits.push(member.raft.audit(0, 5000).await.unwrap());
+        }
+        audits
+    };
+    assert_eq!(audits[0].len(), 1001);
+    assert!(audits.iter().all(|audit| *audit == audits[0]), "the audit chain came with the snapshot");
+
+    // The member goes on from the snapshot that it was given.
+    members.pop().unwrap().stop().await;
+    let member = three.start(2).await;
+    member.recovered().await;
+    members.push(member);
+    same_state(&members).await;
+    for member in members {
+        member.stop().await;
+    }
+}
