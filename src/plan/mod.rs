@@ -18,8 +18,10 @@ mod actions;
 mod waves;
 mod body;
 mod revert;
+mod check;
 mod error;
 
+pub use check::{check, check_revert};
 pub use error::PlanError;
 pub use revert::{revert, with_leading_actions};
 
@@ -87,27 +89,6 @@ fn why_empty(goal: Goal, survey: &Survey<'_>, aim: &Aim) -> String {
 fn percent(tolerance: Tolerance) -> String {
     let text = format!("{}.{:04}", tolerance.0 / 10_000, tolerance.0 % 10_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// The independent checker: recomputes every claim of a body against the input; shares no code with the planner.
-///
-/// # Errors
-/// Every fault found, a sentence each.
-pub fn check(_input: &Input<'_>, _goal: Goal, _limits: &Limits, _body: &PlanBody) -> Result<(), Vec<String>> {
-    Ok(())
-}
-
-/// Checks a body made by [`revert`], in the same way.
-///
-/// # Errors
-/// Every fault found, a sentence each.
-pub fn check_revert(
-    _input: &Input<'_>,
-    _original: &PlanBody,
-    _limits: &Limits,
-    _body: &PlanBody,
-) -> Result<(), Vec<String>> {
-    Ok(())
 }
 
 #[cfg(test)]
