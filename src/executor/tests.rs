@@ -332,7 +332,7 @@ async fn a_rollback_restores_the_table_in_reverse() {
     gate.add_permits(100);
     stage.until_rollout(RolloutState::RolledBack).await;
     let cluster = stage.cluster();
-    assert_eq!((&cluster.table == &before, cluster.moving.len()), (true, 0));
+    assert_eq!((cluster.table == before, cluster.moving.len()), (true, 0));
     let back: Vec<_> =
         driver.asked().into_iter().filter(|(_, way)| *way == Direction::Back).map(|(id, _)| id.0).collect();
     let first = back[0];
