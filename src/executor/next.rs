@@ -366,3 +366,6 @@ fn ends(kind: &ActionKind) -> String {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,7 +61,7 @@ async fn many_changes_are_published_at_most_once_in_fifty_milliseconds() {
     while last.is_none_or(|last| seen < last) {
         seen = publisher.wait_newer(&main(), seen, LONG).await.unwrap().topology.version;
         publications += 1;
-        if writer.as_ref().is_some_and(|writer| writer.is_finished()) {
+        if writer.as_ref().is_some_and(tokio::task::JoinHandle::is_finished) {
             last = Some(writer.take().unwrap().await.unwrap());
         }
         if last.is_none() && publications > 40 {

@@ -1,5 +1,7 @@
 //! Changing what is desired and proposing the plan for it.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::domain::{ActionKind, CheckLevel, Digest, Limits, PlanState, Slot, SlotTable};
 use crate::state::fixture::command;
@@ -41,7 +43,7 @@ async fn a_dry_run_computes_the_same_and_stores_nothing() {
     assert!(dry.cluster.shards.contains_key(&id("d")));
     let real = stage.change(changes, balance()).await.unwrap();
     assert_eq!(dry.plan.unwrap().plan.body, real.plan.unwrap().plan.body);
-    assert_eq!(*dry.cluster, Cluster { plans: Default::default(), plans_proposed: 0, ..(*real.cluster).clone() });
+    assert_eq!(*dry.cluster, Cluster { plans: BTreeMap::new(), plans_proposed: 0, ..(*real.cluster).clone() });
 }
 
 #[tokio::test]
@@ -123,8 +125,8 @@ async fn a_plan_is_undone_by_another() {
     assert_eq!(stage.cluster().table.count_of(&id("d")), 4096);
     let undo = stage.change(Vec::new(), revert).await.unwrap().plan.unwrap();
     assert_eq!(undo.plan.reverts.as_ref(), Some(&record.plan.id));
-    let stale = undo.plan.checks.iter().find(|check| check.name == "stale-cache").unwrap();
-    assert!(stale.needs_ack && stale.level == CheckLevel::Warn);
+    let warning = undo.plan.checks.iter().find(|check| check.name == "stale-cache").unwrap();
+    assert!(warning.needs_ack && warning.level == CheckLevel::Warn);
     stage.carry_out(&undo).await;
     let owners = |table: &SlotTable| Slot::all().map(|slot| table.owner(slot).cloned()).collect::<Vec<_>>();
     assert_eq!(owners(&stage.cluster().table), owners(&before));
