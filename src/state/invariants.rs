@@ -9,7 +9,7 @@ use super::cluster::{
 use super::{Cluster, PlanRecord, State};
 use crate::domain::{
     Action, ActionKind, ActionState, DriverKind, Moving, NodeState, PlanState, Rollout, SLOT_COUNT, Serving, ShardId,
-    ShardState, UNASSIGNED,
+    ShardState, SlotRange, UNASSIGNED,
 };
 
 /// The bounds of the whole state; cheap, since every cluster is looked at when it changes.
@@ -158,11 +158,104 @@ fn assert_actions(cluster: &Cluster, record: &PlanRecord) {
     }
 }
 
-fn owned_by(cluster: &Cluster, ranges: &[crate::domain::SlotRange], owner: Option<&ShardId>) -> bool {
+fn owned_by(cluster: &Cluster, ranges: &[SlotRange], owner: Option<&ShardId>) -> bool {
     let index = match owner {
         None => UNASSIGNED,
         Some(id) => cluster.table.index_of(id).unwrap_or_else(|| panic!("shard {id} of {} is gone", cluster.name)),
     };
     let owners = cluster.table.owners();
     ranges.iter().all(|range| owners[range.first().index()..=range.last().index()].iter().all(|&o| o == index))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use super::super::fixture::{command, create, id, import, plan};
+    use super::super::{Cluster, Op, State};
+    use super::*;
+    use crate::domain::{ActionId, ClusterName, DriverKind, Epoch, PlanId, SlotTable};
+
+    /// A cluster in the middle of a rollout: one action done, one in flight, one pending.
+    fn midway() -> (State, Cluster) {
+        let mut state = State::default();
+        let name: ClusterName = id("main");
+        let accept = |state: &mut State, op| {
+            let applied = state.apply(&command(state.audit_head.seq, op));
+            applied.outcome.unwrap();
+        };
+        accept(&mut state, create("main", DriverKind::Manual));
+        accept(&mut state, import("main", &[("a", "0-8191"), ("b", "8192-16383")]));
+        let moves = [("a", "b", "0-9"), ("a", "b", "10-19"), ("a", "b", "20-29")];
+        let plan = plan(&state.clusters[&name], "p-1", &moves);
+        accept(&mut state, Op::Change { cluster: name.clone(), changes: Vec::new(), plan: Some(Arc::new(plan)) });
+        let (cluster, plan) = (name.clone(), id::<PlanId>("p-1"));
+        accept(&mut state, Op::Start { cluster: cluster.clone(), plan: plan.clone() });
+        for action in [1, 2] {
+            let (cluster, plan, actions) = (cluster.clone(), plan.clone(), vec![ActionId(action)]);
+            accept(&mut state, Op::Begin { cluster: cluster.clone(), plan: plan.clone(), actions: actions.clone() });
+            if action == 1 {
+                accept(&mut state, Op::Finish { cluster, plan, actions });
+            }
+        }
+        let cluster = Cluster::clone(&state.clusters[&name]);
+        (state, cluster)
+    }
+
+    fn record(cluster: &mut Cluster) -> &mut PlanRecord {
+        Arc::make_mut(cluster.plans.get_mut(&id::<PlanId>("p-1")).unwrap())
+    }
+
+    #[test]
+    fn every_broken_invariant_of_a_cluster_is_found_and_named() {
+        type Breakage = (fn(&mut Cluster), &'static str);
+        let broken: [Breakage; 18] = [
+            (|c| c.epoch = Epoch(0), "counts from 1"),
+            (|c| c.table = SlotTable::new(), "lists other shards"),
+            (|c| assert!(c.table.insert_shard(id("zz"))), "lists other shards"),
+            (|c| drop(c.nodes.remove(&id::<crate::domain::NodeId>("node-a"))), "is not there"),
+            (|c| c.shards.values_mut().for_each(|s| s.value.replicas.push(id("node-a"))), "is in two shards"),
+            (|c| c.shards.values_mut().for_each(|s| s.value.state = ShardState::Draining), "its nodes say otherwise"),
+            (
+                |c| c.shards.values_mut().for_each(|s| s.value.min_slots = s.value.max_slots.insert(1).checked_add(1)),
+                "above",
+            ),
+            (|c| c.nodes.values_mut().for_each(|node| node.value.port = 7000), "share the address"),
+            (|c| c.nodes.values_mut().for_each(|node| node.value.port = 0), "malformed"),
+            (|c| c.active = None, "against `active`"),
+            (|c| c.plans_proposed = 0, "never counted"),
+            (|c| record(c).state = PlanState::Proposed, "against `active`"),
+            (|c| record(c).rollout = None, "against its rollout"),
+            (|c| c.moving.clear(), "not those of the actions in flight"),
+            (|c| c.moving.extend(c.moving.clone()), "overlap"),
+            (|c| c.moving[0].serving = Serving::To, "not served by its owner"),
+            (|c| c.table.assign(id("0-0"), Some(&id("a"))).unwrap(), "not where its state says"),
+            (|c| c.table.assign(id("29"), None).unwrap(), "not where its state says"),
+        ];
+        let (_, whole) = midway();
+        assert_cluster(&whole);
+        for (number, (breakage, expected)) in broken.into_iter().enumerate() {
+            let mut cluster = whole.clone();
+            breakage(&mut cluster);
+            assert_panics(number, expected, || assert_cluster(&cluster));
+        }
+    }
+
+    #[test]
+    fn a_cluster_under_another_name_or_ahead_of_its_generation_is_found() {
+        let (mut state, cluster) = midway();
+        assert_bounds(&state);
+        state.generation_high.0 -= 1;
+        assert_panics(0, "ahead of the highest generation", || assert_bounds(&state));
+        state.generation_high.0 += 1;
+        state.clusters.insert(id("other"), Arc::new(cluster));
+        assert_panics(1, "under the name other", || assert_bounds(&state));
+    }
+
+    fn assert_panics(number: usize, expected: &str, check: impl FnOnce()) {
+        let panic = catch_unwind(AssertUnwindSafe(check)).expect_err("nothing was found");
+        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        assert!(text.contains(expected), "{number}: {text:?} does not say {expected:?}");
+    }
 }

@@ -9,6 +9,7 @@ mod event;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod invariants;
+mod op;
 mod view;
 
 pub use audit::BrokenChain;

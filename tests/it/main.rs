@@ -5,7 +5,12 @@ mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;
 #[cfg(feature = "server")]
+mod raft;
+#[cfg(feature = "server")]
 mod scene;
 #[cfg(feature = "server")]
 mod scripts;
-mod raft;
+#[cfg(feature = "server")]
+mod state;
+#[cfg(feature = "server")]
+mod state_bounds;

@@ -40,6 +40,7 @@ impl<'a> Words<'a> {
     }
 
     /// `key=none` clears, `key=5` sets.
+    #[expect(clippy::option_option, reason = "the shape of the fields it is for")]
     fn clearable<T: FromStr<Err: Debug>>(&self, key: &str) -> Option<Option<T>> {
         self.get::<String>(key).map(|value| (value != "none").then(|| id(&value)))
     }
@@ -97,14 +98,14 @@ fn op(state: &State, words: &Words<'_>, by: &Principal, at: Instant) -> Op {
     match words.word(0) {
         "create" => {
             let driver = words.get("driver").map_or(DriverKind::Flip, |driver: String| driver_kind(&driver));
-            let policy = policy(words, Policy::default_for(driver));
+            let policy = policy(words, &Policy::default_for(driver));
             let id = words.get("id").unwrap_or_else(|| id(&format!("id-{}", words.word(1))));
             Op::CreateCluster { name: name(), id, driver, policy }
         }
         "configure" => {
             let current = state.clusters.get::<slotkeeper::domain::ClusterName>(&name());
             let driver = words.get("driver").map(|driver: String| driver_kind(&driver));
-            let policy = current.map(|cluster| policy(words, cluster.policy.clone()));
+            let policy = current.map(|cluster| policy(words, &cluster.policy));
             Op::ConfigureCluster { name: name(), if_match: words.get("if"), driver, policy }
         }
         "delete" => Op::DeleteCluster { name: name(), if_match: words.get("if") },
@@ -155,17 +156,17 @@ fn driver_kind(name: &str) -> DriverKind {
     }
 }
 
-fn policy(words: &Words<'_>, base: Policy) -> Policy {
+fn policy(words: &Words<'_>, base: &Policy) -> Policy {
     Policy {
         approvals: words.get("approvals").unwrap_or(base.approvals),
         author_may_approve: words.get("author_may_approve").unwrap_or(base.author_may_approve),
         ttl_ms: words.get("ttl").map_or(base.ttl_ms, |seconds: u64| seconds * 1000),
         auto_approve_max_slots: words.get("auto").or(base.auto_approve_max_slots),
-        limits: limits(words, base.limits),
+        limits: limits(words, &base.limits),
     }
 }
 
-fn limits(words: &Words<'_>, base: Limits) -> Limits {
+fn limits(words: &Words<'_>, base: &Limits) -> Limits {
     Limits {
         moves_per_source: words.get("per_source").unwrap_or(base.moves_per_source),
         moves_per_target: words.get("per_target").unwrap_or(base.moves_per_target),
@@ -270,7 +271,7 @@ fn plan_of(cluster: &Cluster, words: &Words<'_>, by: &Principal, at: Instant) ->
     let mut plan = plan(cluster, words.word(0), kinds, by, at);
     plan.supersedes = words.get("supersedes");
     plan.reverts = words.get("reverts");
-    plan.limits = limits(words, plan.limits);
+    plan.limits = limits(words, &plan.limits);
     plan.approvals_required = words.get("required").unwrap_or(plan.approvals_required);
     plan.author_may_approve = words.get("author_approves").unwrap_or(plan.author_may_approve);
     plan.intent.drain = words.list("drained").iter().map(|shard| id(shard)).collect();
