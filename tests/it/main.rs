@@ -7,6 +7,8 @@ mod nodes_text;
 #[cfg(feature = "server")]
 mod raft;
 #[cfg(feature = "server")]
+mod rollout;
+#[cfg(feature = "server")]
 mod scene;
 #[cfg(feature = "server")]
 mod scripts;
