@@ -1,3 +1,5 @@
+//! Malformed texts one by one, and properties over printed, random and mutated ones.
+
 use proptest::prelude::*;
 
 use super::*;

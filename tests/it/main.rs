@@ -1,6 +1,7 @@
 //! The one integration binary. Mirrors the rooms of `src/`; end-to-end tests start the real binary.
 
 mod architecture;
+mod client_http;
 mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;
@@ -16,3 +17,6 @@ mod scripts;
 mod state;
 #[cfg(feature = "server")]
 mod state_bounds;
+mod raft;
+mod scripted;
+mod topology_cache;

@@ -9,7 +9,7 @@ use crate::domain::{ClusterName, NodeId, PlanId, ShardId, Slot, Topology, Versio
 use crate::wire::{
     ClusterAnswer, ClusterPatch, ClusterView, DrainRequest, ExplainView, ImportAnswer, ImportRequest, KeySlotView,
     NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeView, PlanAnswer, PlanItem, PlanRequest, Receipt, Revision,
-    ShardAnswer, ShardDrainRequest, ShardPatch, ShardView, SlotView, TopologyBody,
+    ShardAnswer, ShardDrainRequest, ShardPatch, ShardView, SlotView, Text, TopologyBody,
 };
 
 /// One cluster of a controller.
@@ -17,6 +17,7 @@ use crate::wire::{
 pub struct Cluster {
     pub(super) client: Client,
     name: ClusterName,
+    reason: Option<Text>,
 }
 
 /// The answer to a long poll.
@@ -30,7 +31,14 @@ pub enum PollAnswer {
 
 impl Cluster {
     pub(super) const fn new(client: Client, name: ClusterName) -> Self {
-        Self { client, name }
+        Self { client, name, reason: None }
+    }
+
+    /// The same cluster, with a reason for what is deleted or undrained through this handle: those requests have no body
+    /// to carry one.
+    #[must_use]
+    pub fn because(&self, reason: Text) -> Self {
+        Self { reason: Some(reason), ..self.clone() }
     }
 
     /// Its name.
@@ -41,6 +49,14 @@ impl Cluster {
 
     pub(super) fn path(&self, rest: &str) -> String {
         format!("/v1/clusters/{}{rest}", self.name)
+    }
+
+    fn deletion(&self, rest: &str) -> Request {
+        let request = Request::delete(self.path(rest));
+        match &self.reason {
+            Some(reason) => request.query("reason", reason.as_str()),
+            None => request,
+        }
     }
 
     /// One of its plans.
@@ -70,7 +86,7 @@ impl Cluster {
     /// # Errors
     /// [`ClientError`].
     pub async fn delete(&self, revision: Revision) -> Result<Receipt, ClientError> {
-        self.client.call(Request::delete(self.path("")).if_match(revision)).await
+        self.client.call(self.deletion("").if_match(revision)).await
     }
 
     /// Adopts a running cluster from the text of `CLUSTER NODES`.
@@ -118,7 +134,7 @@ impl Cluster {
     /// # Errors
     /// [`ClientError`].
     pub async fn remove_node(&self, id: &NodeId, revision: Revision) -> Result<NodeRemoved, ClientError> {
-        self.client.call(Request::delete(self.path(&format!("/nodes/{id}"))).if_match(revision)).await
+        self.client.call(self.deletion(&format!("/nodes/{id}")).if_match(revision)).await
     }
 
     /// Marks a node to be emptied and, unless told otherwise, proposes the plan for it.
@@ -134,7 +150,7 @@ impl Cluster {
     /// # Errors
     /// [`ClientError`].
     pub async fn undrain_node(&self, id: &NodeId) -> Result<NodeAnswer, ClientError> {
-        self.client.call(Request::delete(self.path(&format!("/nodes/{id}/drain")))).await
+        self.client.call(self.deletion(&format!("/nodes/{id}/drain"))).await
     }
 
     /// Every shard, ascending by id.
@@ -179,7 +195,7 @@ impl Cluster {
     /// # Errors
     /// [`ClientError`].
     pub async fn undrain_shard(&self, id: &ShardId) -> Result<ShardAnswer, ClientError> {
-        self.client.call(Request::delete(self.path(&format!("/shards/{id}/drain")))).await
+        self.client.call(self.deletion(&format!("/shards/{id}/drain"))).await
     }
 
     /// Every plan that is kept, in the order of the controller.
@@ -235,7 +251,7 @@ impl Cluster {
         let mut request = Request::get(self.path("/topology"));
         let mut limit = self.client.inner.timeout;
         if let Some(after) = after {
-            request = request.query("after", after.to_string()).query("wait", format!("{}s", wait.as_secs()));
+            request = request.query("after", after.to_string()).query("wait", format!("{}ms", wait.as_millis()));
             limit += wait;
         }
         let received = self.client.attempt(endpoint, &request, limit).await?;

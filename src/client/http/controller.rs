@@ -35,7 +35,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn members(&self) -> Result<Vec<MemberView>, ClientError> {
-        self.list(Request::get("/v1/members")).await
+        let page: Page<MemberView> = self.call(Request::get("/v1/members")).await?;
+        Ok(page.items)
     }
 
     /// Every cluster, ascending by name.
@@ -78,33 +79,30 @@ impl Client {
         self.call(Request::delete(format!("/v1/tokens/{id}"))).await
     }
 
-    /// One page of the audit, ascending; `cursor` is `next` of the page before.
+    /// One page of the audit: records with a number above `after`, ascending; `next` is absent on the last page.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn audit(&self, cursor: Option<&str>, limit: u16) -> Result<Page<AuditView>, ClientError> {
-        let request = Request::get("/v1/audit").query("limit", limit.to_string());
-        self.call(with_cursor(request, cursor)).await
+    pub async fn audit(&self, after: u64, limit: u16) -> Result<Page<AuditView>, ClientError> {
+        let request = Request::get("/v1/audit").query("after", after.to_string());
+        self.call(request.query("limit", limit.to_string())).await
     }
 
     /// All pages of a list.
     pub(super) async fn list<T: DeserializeOwned>(&self, request: Request) -> Result<Vec<T>, ClientError> {
         let request = request.query("limit", PAGE);
-        let (mut items, mut cursor) = (Vec::new(), None);
+        let (mut items, mut cursor) = (Vec::new(), None::<String>);
         loop {
-            let page: Page<T> = self.call(with_cursor(request.clone(), cursor.as_deref())).await?;
+            let request = request.clone();
+            let page: Page<T> = match &cursor {
+                Some(cursor) => self.call(request.query("cursor", cursor)).await?,
+                None => self.call(request).await?,
+            };
             items.extend(page.items);
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(items);
             }
         }
-    }
-}
-
-fn with_cursor(request: Request, cursor: Option<&str>) -> Request {
-    match cursor {
-        Some(cursor) => request.query("cursor", cursor),
-        None => request,
     }
 }

@@ -4,8 +4,6 @@ mod cluster;
 mod controller;
 mod plans;
 mod send;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ const ANSWER_MAX_BYTES: usize = 64 << 20;
 /// Most rounds over all endpoints.
 const ROUNDS_MAX: u32 = 4;
 /// Shortest time one attempt gets, while there is time.
-const SHARE_MIN: Duration = Duration::from_secs(1);
+const SHARE_MIN: Duration = Duration::from_millis(250);
 
 /// A request, independent of the endpoint.
 #[derive(Clone, Debug)]

@@ -1,3 +1,5 @@
+//! What is read back, what is tolerated, and what is refused.
+
 use serde_json::{Value, json};
 
 use super::*;
