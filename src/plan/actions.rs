@@ -51,9 +51,10 @@ pub(super) fn steps(
     }
     let mut ordered = Vec::new();
     while let Some(mut pair) = queue.pop() {
-        // Gains only fall as the counts come nearer to the shares, so a gain that still holds is the largest.
+        // Gains only fall as the counts come nearer to the shares, so a gain that still holds is the largest. One that
+        // has fallen by less than an eighth counts too: else every step of a shard would shuffle all of its pairs.
         let now = scale.gain(&counts, pair.from, pair.to);
-        if now < pair.gain {
+        if now < pair.gain.reduced() {
             pair.gain = now;
             queue.push(pair);
             continue;
@@ -161,6 +162,12 @@ impl PartialEq for Gain {
 }
 
 impl Eq for Gain {}
+
+impl Gain {
+    fn reduced(self) -> Self {
+        Self { num: self.num - self.num.abs() / 8, ..self }
+    }
+}
 
 impl Scale<'_> {
     fn gain(&self, counts: &[u32], from: u16, to: u16) -> Gain {

@@ -10,7 +10,7 @@ use super::Input;
 mod bands;
 mod budget;
 mod replay;
-mod share;
+pub(super) mod share;
 mod waves;
 
 use bands::Expected;

@@ -113,6 +113,7 @@ impl Layout {
     /// Gives `count` slots at one end of a run to a receiver and queues the runs that lie beside the piece then.
     fn hand(&mut self, run: u32, side: Side, count: u32, to: u16) {
         let old = self.runs.get(run);
+        assert!(0 < count && count <= old.len, "a piece lies within its run");
         self.flow.give[usize::from(old.owner)] -= count;
         let take = &mut self.flow.take[usize::from(to)];
         if self.takers.remove(&(*take, Reverse(to))) && *take > count {
@@ -144,7 +145,9 @@ impl Layout {
         whole.sort_by_key(|&run| (Reverse(self.runs.get(run).len), self.runs.get(run).first));
         for run in whole {
             let len = self.runs.get(run).len;
-            if self.give_of(run) >= len
+            // A run of length 0 was merged into another meanwhile.
+            if len > 0
+                && self.give_of(run) >= len
                 && let Some(to) = self.best_fit(len)
             {
                 self.hand(run, Side::Left, len, to);

@@ -8,7 +8,7 @@ use crate::domain::{Quota, SLOT_COUNT, Shard, ShardState, Slot};
 
 /// A share as a fraction, and the bounds it was cut by.
 #[derive(Clone, Debug)]
-pub(super) struct Share {
+pub(in crate::plan) struct Share {
     pub num: i128,
     /// At least 1.
     pub den: i128,
@@ -59,7 +59,7 @@ pub(super) fn balanced(input: &Input<'_>) -> Result<Vec<Share>, String> {
 }
 
 /// `clamp(λ·w, lb, ub)` of each shard with the one λ that makes the sum `total`.
-pub(super) fn solve(wanted: Vec<(u32, RangeInclusive<u32>)>, total: u32) -> Result<Vec<Share>, String> {
+pub(in crate::plan) fn solve(wanted: Vec<(u32, RangeInclusive<u32>)>, total: u32) -> Result<Vec<Share>, String> {
     let least: u32 = wanted.iter().map(|(_, bounds)| *bounds.start()).sum();
     let most: u32 = wanted.iter().map(|(_, bounds)| *bounds.end()).sum();
     if wanted.iter().any(|(_, bounds)| bounds.is_empty()) || !(least..=most).contains(&total) {

@@ -87,3 +87,34 @@ fn tolerance_curve_of_ten_to_eleven() {
         assert_eq!(body.summary.lower_bound, moves, "{percent} %");
     }
 }
+
+/// 16384 slots owned at random by 1000 shards with new weights: the worst case for the number of runs.
+#[test]
+fn random_owners_and_weights_are_planned_exactly() {
+    let mut cluster = Cluster::equal(1000);
+    let mut state = 1_u64;
+    let mut random = |below: u64| {
+        // Knuth's MMIX generator: any spread will do.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((state >> 33) % below).unwrap()
+    };
+    for slot in 0..16384 {
+        cluster.table.assign(super::range(slot, slot), Some(&super::id(random(1000)))).unwrap();
+    }
+    for shard in &mut cluster.shards {
+        shard.weight = weight(1 + u32::try_from(random(10)).unwrap());
+    }
+    let body = cluster.plan(BALANCE);
+    assert_eq!(body.summary.slots, body.summary.lower_bound);
+    assert!(body.summary.ranges_after < body.summary.ranges_before);
+}
+
+/// A thousand shards in ranges, a thousand and first comes: every donor and the receiver end at a rounded share.
+#[test]
+fn weights_up_to_the_maximum_stay_exact() {
+    let mut cluster = Cluster::contiguous(&[10_000, 1, 9_999, 3]);
+    cluster.add(10_000);
+    let body = cluster.plan(BALANCE);
+    assert_eq!(body.shards[0].quota.to_string(), "163840000/30003");
+    assert_eq!(body.summary.slots, body.summary.lower_bound);
+}

@@ -8,12 +8,15 @@ use crate::domain::{
     Weight,
 };
 
+mod damaged;
 mod figures;
+mod goals;
+mod small;
 
 pub(super) const BALANCE: Goal = Goal::Balance { tolerance: Tolerance(0) };
 
 /// A cluster that a test builds up and changes.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub table: SlotTable,
     pub shards: Vec<Shard>,
