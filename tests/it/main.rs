@@ -6,6 +6,8 @@ mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;
 #[cfg(feature = "server")]
+mod plan;
+#[cfg(feature = "server")]
 mod raft;
 #[cfg(feature = "server")]
 mod rollout;

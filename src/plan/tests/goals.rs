@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{BALANCE, Cluster, id, limits, range, weight};
-use crate::domain::{ActionKind, Goal, Limits, LoadMetric, NodeId, PlanBody, Slot, SlotSet, Tolerance};
+use crate::domain::{ActionKind, Goal, Limits, LoadMetric, NodeId, PlanBody, Slot, SlotRange, SlotSet, Tolerance};
 use crate::plan::{check, check_revert, plan, revert, with_leading_actions};
 
 fn refusal(cluster: &Cluster, goal: Goal) -> String {
@@ -118,7 +118,7 @@ fn empty_plans_say_why() {
     cluster.drain(3);
     assert_eq!(why(&cluster, Goal::DrainOnly), "the draining shards own no slots any more");
     cluster.drain(0);
-    cluster.shards[0].pinned = cluster.table.ranges_of(&id(0)).into_iter().flat_map(|r| r.slots()).collect();
+    cluster.shards[0].pinned = cluster.table.ranges_of(&id(0)).into_iter().flat_map(SlotRange::slots).collect();
     assert_eq!(why(&cluster, Goal::DrainOnly), "the draining shards own only 5462 pinned slots, which stay");
 }
 
@@ -276,7 +276,7 @@ fn clusters() -> impl Strategy<Value = Cluster> {
             let shard = &mut cluster.shards[i];
             (shard.min_slots, shard.max_slots) = (min, max);
             if pins {
-                let owned = cluster.table.ranges_of(&shard.id).into_iter().flat_map(|r| r.slots());
+                let owned = cluster.table.ranges_of(&shard.id).into_iter().flat_map(SlotRange::slots);
                 shard.pinned = owned.filter(|slot| slot.get() % 17 < 3).collect::<SlotSet>();
                 shard.pinned.insert(Slot::LAST);
             }

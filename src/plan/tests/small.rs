@@ -136,9 +136,9 @@ proptest! {
         give.push(count(3));
         take.push(0);
         let after = layout::choose(&owners, pinned, Flow { give: give.clone(), take: take.clone() });
-        for shard in 0..3 {
+        for (shard, target) in targets.iter().enumerate() {
             let got = after.iter().filter(|&&o| usize::from(o) == shard).count();
-            prop_assert_eq!(u32::try_from(got).unwrap(), targets[shard]);
+            prop_assert_eq!(u32::try_from(got).unwrap(), *target);
         }
         for slot in 0..owners.len() {
             let (from, to) = (usize::from(owners[slot]), usize::from(after[slot]));
