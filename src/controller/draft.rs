@@ -14,6 +14,9 @@ use crate::plan::{self, Input};
 /// Most bytes of a plan as JSON: what fits into one entry of the log.
 const PLAN_BYTES_MAX: usize = 512 * 1024;
 
+/// What committing a wave may add to a rollout's duration.
+const WAVE_MS_MAX: u64 = 100;
+
 /// A plan, or why there is none.
 #[derive(Default)]
 pub struct Draft {
@@ -156,7 +159,8 @@ fn eta_seconds(body: &PlanBody, limits: &Limits) -> Option<(u64, u64)> {
     let pace = u64::from(limits.slots_per_second?);
     let slots = u64::from(body.summary.slots + body.summary.assigned);
     let shortest = slots.div_ceil(pace);
-    Some((shortest, shortest + limits.overlap_ms.div_ceil(1000) + u64::from(body.summary.waves) / 10 + 1))
+    let more_ms = limits.overlap_ms + WAVE_MS_MAX * u64::from(body.summary.waves);
+    Some((shortest, shortest + more_ms.div_ceil(1000)))
 }
 
 fn fresh_id(cluster: &Cluster) -> PlanId {

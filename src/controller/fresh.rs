@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::domain::{ClusterId, NodeId, PlanId, ShardId, TokenId};
-use crate::state::{Cluster, NODES_MAX, SHARDS_MAX};
+use crate::state::Cluster;
 
 /// 32 characters that are not mistaken for each other.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -29,15 +29,21 @@ pub fn secret() -> String {
     hex(&rand::random::<[u8; 32]>())
 }
 
-/// `node-N` and `shard-N` with the lowest N that neither a node nor a shard of the cluster uses.
-pub fn names(cluster: &Cluster) -> (NodeId, ShardId) {
-    let used: BTreeSet<&str> =
-        cluster.nodes.keys().map(NodeId::as_str).chain(cluster.shards.keys().map(ShardId::as_str)).collect();
-    let free = (1..=NODES_MAX + SHARDS_MAX + 1)
+/// `node-N` and `shard-N`, so many times, with the lowest numbers that neither a node nor a shard of the cluster uses,
+/// nor anybody else who is named.
+pub fn names(cluster: &Cluster, count: usize, taken: &[&str]) -> Vec<(NodeId, ShardId)> {
+    let nodes = cluster.nodes.keys().map(NodeId::as_str);
+    let shards = cluster.shards.keys().map(ShardId::as_str);
+    let used: BTreeSet<&str> = nodes.chain(shards).chain(taken.iter().copied()).collect();
+    (1..=used.len() + count)
         .map(|n| (format!("node-{n}"), format!("shard-{n}")))
-        .find(|(node, shard)| !used.contains(node.as_str()) && !used.contains(shard.as_str()));
-    let (node, shard) = free.expect("a cluster has fewer nodes than numbers");
-    (NodeId::new(&node).expect("made of name characters"), ShardId::new(&shard).expect("made of name characters"))
+        .filter(|(node, shard)| !used.contains(node.as_str()) && !used.contains(shard.as_str()))
+        .map(|(node, shard)| {
+            let valid = "made of name characters";
+            (NodeId::new(&node).expect(valid), ShardId::new(&shard).expect(valid))
+        })
+        .take(count)
+        .collect()
 }
 
 pub fn hex(bytes: &[u8]) -> String {

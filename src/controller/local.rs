@@ -1,6 +1,7 @@
 //! A group of one member that keeps its state in memory and nothing else: for tests and benchmarks of the rooms above
 //! raft. It applies commands at once, in order, and forgets everything at the end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -20,6 +21,7 @@ struct Inner {
     machine: Mutex<Machine>,
     applied: watch::Sender<u64>,
     leading: watch::Sender<Option<u64>>,
+    recovered: AtomicBool,
 }
 
 #[derive(Default)]
@@ -51,12 +53,19 @@ impl Local {
     #[must_use]
     pub fn new() -> Self {
         let (applied, leading) = (watch::Sender::new(0), watch::Sender::new(Some(1)));
-        Self { inner: Arc::new(Inner { machine: Mutex::default(), applied, leading }) }
+        Self {
+            inner: Arc::new(Inner { machine: Mutex::default(), applied, leading, recovered: AtomicBool::new(true) }),
+        }
     }
 
     /// Makes the member lead in a term, or not.
     pub fn set_leading(&self, term: Option<u64>) {
         self.inner.leading.send_replace(term);
+    }
+
+    /// Makes the member know, or not, that it has caught up since it started.
+    pub fn set_recovered(&self, recovered: bool) {
+        self.inner.recovered.store(recovered, Ordering::Relaxed);
     }
 
     /// Applies a command right before the next one that is submitted.
@@ -123,7 +132,7 @@ impl Group for Local {
             applied,
             members: vec![(1, "127.0.0.1:0".to_owned())],
             stale_ms: term.map(|_| 0),
-            recovered: true,
+            recovered: self.inner.recovered.load(Ordering::Relaxed),
         }
     }
 

@@ -254,7 +254,20 @@ impl Controller {
     /// # Errors
     /// [`Rejection::NotFound`].
     pub fn fresh_names(&self, cluster: &ClusterName) -> Result<(NodeId, ShardId), ControlError> {
-        Ok(fresh::names(&*self.cluster(cluster)?))
+        Ok(self.fresh_names_for(cluster, 1, &[])?.remove(0))
+    }
+
+    /// The same for several nodes of one request, beside the names that the request gives others.
+    ///
+    /// # Errors
+    /// [`Rejection::NotFound`].
+    pub fn fresh_names_for(
+        &self,
+        cluster: &ClusterName,
+        count: usize,
+        taken: &[&str],
+    ) -> Result<Vec<(NodeId, ShardId)>, ControlError> {
+        Ok(fresh::names(&*self.cluster(cluster)?, count, taken))
     }
 
     /// A fresh identity for a cluster about to be created.

@@ -231,7 +231,13 @@ impl Carrier {
                 }
                 Then::Now
             }
-            Err(error) => self.refused(&error, record).await,
+            Err(error) => {
+                if matches!(error, ControlError::Timeout) {
+                    // It may have happened.
+                    hand.pace.take(begun);
+                }
+                self.refused(&error, record).await
+            }
         }
     }
 

@@ -38,6 +38,22 @@ async fn what_is_applied_is_published_and_what_is_deleted_forgotten() {
 }
 
 #[tokio::test]
+async fn nothing_is_published_before_the_member_has_caught_up() {
+    let stage = Stage::of(DriverKind::Flip, &THIRDS).await;
+    stage.local.set_recovered(false);
+    assert!(matches!(stage.controller.ready(), Err(ControlError::Unavailable(_))));
+    let (_stop, stopped) = watch::channel(false);
+    let _background = stage.controller.spawn_background(stopped);
+    let publisher = stage.controller.publisher();
+    let early = publisher.wait_newer(&main(), Version::default(), Duration::from_millis(100)).await;
+    assert!(early.is_none());
+    stage.local.set_recovered(true);
+    stage.controller.ready().unwrap();
+    let first = publisher.wait_newer(&main(), Version::default(), LONG).await.unwrap();
+    assert_eq!(first.topology.version, stage.cluster().version());
+}
+
+#[tokio::test]
 async fn many_changes_are_published_at_most_once_in_fifty_milliseconds() {
     let stage = Stage::of(DriverKind::Flip, &THIRDS).await;
     let (_stop, stopped) = watch::channel(false);

@@ -166,3 +166,11 @@ async fn bad_limits_and_missing_things_are_refused_by_name() {
     let away = stage.change(Vec::new(), balance()).await.unwrap_err();
     assert!(matches!(away, ControlError::Unavailable(_)), "{away}");
 }
+
+#[tokio::test]
+async fn fresh_names_are_in_nobodys_use() {
+    let stage = Stage::of(DriverKind::Flip, &[("shard-1", "0-16383"), ("b", "")]).await;
+    assert_eq!(stage.controller.fresh_names(&main()).unwrap(), (id("node-2"), id("shard-2")));
+    let names = stage.controller.fresh_names_for(&main(), 2, &["node-2", "shard-4"]).unwrap();
+    assert_eq!(names, [(id("node-3"), id("shard-3")), (id("node-5"), id("shard-5"))]);
+}
