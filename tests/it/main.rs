@@ -1,6 +1,7 @@
 //! The one integration binary. Mirrors the rooms of `src/`; end-to-end tests start the real binary.
 
 mod architecture;
+#[cfg(feature = "server")]
 mod client_http;
 mod keyslot;
 #[cfg(feature = "server")]
@@ -19,6 +20,7 @@ mod scripts;
 mod state;
 #[cfg(feature = "server")]
 mod state_bounds;
-mod raft;
+#[cfg(feature = "server")]
 mod scripted;
+#[cfg(feature = "server")]
 mod topology_cache;
