@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::cluster::{NODES_MAX, SHARDS_MAX};
 use super::super::{Change, Cluster, Receipt};
 use super::{Context, Step, import, nodes, propose};
-use crate::domain::{NodeId, Plan, Rejection, ShardId, ShardState};
+use crate::domain::{NodeId, Plan, Rejection, SLOT_COUNT, Shard, ShardId, ShardState};
 
 /// What the changes did, for the receipt (of the last one) and the audit.
 #[derive(Default)]
@@ -95,31 +95,47 @@ fn check_bounds(cluster: &Cluster) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// The slots must have somewhere to go. Looked at after all changes, so that "drain a, add b" may come in either order.
+/// The slots must have somewhere to go. Looked at after all changes, so that "drain a, add b" may come in either order,
+/// and only when a change could have made it worse: a cluster may be imported with nothing but lost shards.
 fn check_weights(cluster: &Cluster, changes: &[Change]) -> Result<(), Rejection> {
-    let reduces = |change: &Change| match change {
-        Change::DrainNode { .. } | Change::DrainShard { .. } | Change::RemoveNode { .. } => true,
-        Change::SetShard { weight, .. } => weight.is_some(),
-        Change::Import { .. }
-        | Change::SetNode { .. }
-        | Change::AddNode { .. }
-        | Change::UndrainNode { .. }
-        | Change::UndrainShard { .. } => false,
-    };
-    if changes.iter().any(reduces) { check_total_weight(cluster) } else { Ok(()) }
+    for change in changes {
+        match change {
+            Change::DrainNode { .. } | Change::DrainShard { .. } | Change::RemoveNode { .. } => {
+                check_some_active(cluster)?;
+                check_some_weight(cluster)?;
+            }
+            Change::SetShard { weight: Some(_), .. } | Change::Import { .. } | Change::AddNode { .. } => {
+                check_some_weight(cluster)?;
+            }
+            Change::SetShard { weight: None, .. }
+            | Change::SetNode { .. }
+            | Change::UndrainNode { .. }
+            | Change::UndrainShard { .. } => {}
+        }
+    }
+    Ok(())
 }
 
-pub(super) fn check_total_weight(cluster: &Cluster) -> Result<(), Rejection> {
-    let mut active = cluster.shards.values().map(|shard| &shard.value).filter(|s| s.state == ShardState::Active);
-    let owned =
-        cluster.table.runs().filter(|(_, shard)| shard.is_some()).map(|(range, _)| range.count()).sum::<usize>();
-    match active.next() {
-        None if owned > 0 => Err(Rejection::conflict(format!(
-            "no active shard with weight would be left for the {owned} slots that are owned"
-        ))),
-        Some(first) if first.weight.get() == 0 && active.all(|shard| shard.weight.get() == 0) => {
-            Err(Rejection::invalid("weight", &"the weights of all active shards would be zero"))
-        }
-        _ => Ok(()),
+pub(super) fn check_some_active(cluster: &Cluster) -> Result<(), Rejection> {
+    if active(cluster).next().is_some() {
+        return Ok(());
     }
+    match SLOT_COUNT - cluster.table.unassigned().len() {
+        0 => Ok(()),
+        owned => {
+            Err(Rejection::conflict(format!("no active shard would be left for the {owned} slots that are owned")))
+        }
+    }
+}
+
+pub(super) fn check_some_weight(cluster: &Cluster) -> Result<(), Rejection> {
+    let mut weights = active(cluster).map(|shard| shard.weight.get()).peekable();
+    if weights.peek().is_some() && weights.all(|weight| weight == 0) {
+        return Err(Rejection::invalid("weight", &"the weights of all active shards would be zero"));
+    }
+    Ok(())
+}
+
+fn active(cluster: &Cluster) -> impl Iterator<Item = &Shard> {
+    cluster.shards.values().map(|shard| &shard.value).filter(|shard| shard.state == ShardState::Active)
 }

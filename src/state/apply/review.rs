@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::{Approval, Cluster, Ended, Receipt};
-use super::change::{Touched, check_total_weight};
+use super::change::{Touched, check_some_active, check_some_weight};
 use super::fresh::{check_fit, refuse_state};
 use super::{Context, Step, nodes};
 use crate::domain::{Digest, Plan, PlanId, PlanState, PlanVerb, Rejection, ShardState};
@@ -130,9 +130,8 @@ fn revert(cluster: &mut Cluster, plan: &Plan) -> Result<Vec<String>, Rejection> 
     touched
         .sentences
         .extend(plan.intent.reweight.iter().map(|(id, weight)| format!("shard {id} keeps weight {}", weight.get())));
-    if !cluster.shards.is_empty() {
-        check_total_weight(cluster)?;
-    }
+    check_some_active(cluster)?;
+    check_some_weight(cluster)?;
     Ok(touched.sentences)
 }
 
