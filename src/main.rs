@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use slotkeeper::cli;
 
 /// Coordinates the slots of sharded clusters: exact plans, reviewed, carried out, and seen by every client at once.
@@ -24,6 +24,6 @@ enum Top {
 fn main() -> ExitCode {
     let Arguments { global, command } = Arguments::parse();
     match command {
-        Top::Other(command) => cli::run(&global, command),
+        Top::Other(command) => cli::run(&global, command, Arguments::command()),
     }
 }

@@ -1,15 +1,32 @@
 //! The command line: arguments, one file per group of commands, rendering. Talks to a controller only through `client`.
 
+mod api;
+mod audit;
+mod cluster;
+mod config;
 mod fault;
 mod input;
+mod node;
 mod output;
+mod pick;
 mod plan;
+mod policy;
+mod prompt;
+mod proposed;
+mod reason;
+mod rollout;
 mod settings;
+mod shard;
+mod slot;
+mod status;
 mod table;
+mod token;
+mod topology;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use clap_complete::Shell;
 
 pub use self::settings::GlobalArgs;
 
@@ -19,20 +36,86 @@ use self::settings::Settings;
 /// Commands that talk to a controller, or need none.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
+    /// Show the controller that answers, its group and its clusters
+    Status,
+    /// Clusters: named slot tables
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Nodes of a cluster
+    #[command(subcommand)]
+    Node(node::NodeCommand),
+    /// Shards of a cluster
+    #[command(subcommand)]
+    Shard(shard::ShardCommand),
     /// Plans: what is to change, reviewed before it does
     #[command(subcommand)]
     Plan(plan::PlanCommand),
+    /// Rollouts: plans being carried out
+    #[command(subcommand)]
+    Rollout(rollout::RolloutCommand),
+    /// What clients see of a cluster
+    #[command(subcommand)]
+    Topology(topology::TopologyCommand),
+    /// Single slots and keys
+    #[command(subcommand)]
+    Slot(slot::SlotCommand),
+    /// Members of the raft group
+    #[command(subcommand)]
+    Member(status::MemberCommand),
+    /// Bearer tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// Who did what, when and why
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
+    /// Settings of this command line
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Print a completion script
+    Completions {
+        /// For which shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the version
+    Version,
 }
 
-/// Carries out a command and gives the process's exit code.
+/// Carries out a command and gives the process's exit code. `program` is the whole command line, for completions.
 #[must_use]
-pub fn run(global: &GlobalArgs, command: Command) -> ExitCode {
-    let outcome = Settings::resolve(global).and_then(|settings| dispatch(command, &settings));
+pub fn run(global: &GlobalArgs, command: Command, program: clap::Command) -> ExitCode {
+    let outcome = Settings::resolve(global).and_then(|settings| dispatch(command, &settings, program));
     outcome.map_or_else(Fault::report, |()| ExitCode::SUCCESS)
 }
 
-fn dispatch(command: Command, settings: &Settings) -> Result<(), Fault> {
+fn dispatch(command: Command, settings: &Settings, program: clap::Command) -> Result<(), Fault> {
     match command {
+        Command::Status => status::run(settings),
+        Command::Cluster(command) => cluster::run(command, settings),
+        Command::Node(command) => node::run(command, settings),
+        Command::Shard(command) => shard::run(command, settings),
         Command::Plan(command) => plan::run(command, settings),
+        Command::Rollout(command) => rollout::run(command, settings),
+        Command::Topology(command) => topology::run(&command, settings),
+        Command::Slot(command) => slot::run(&command, settings),
+        Command::Member(command) => status::members(&command, settings),
+        Command::Token(command) => token::run(command, settings),
+        Command::Audit(command) => audit::run(&command, settings),
+        Command::Config(command) => config::run(&command, settings),
+        Command::Completions { shell } => completions(shell, program, settings),
+        Command::Version => {
+            let version = env!("CARGO_PKG_VERSION");
+            if settings.output.is_for_people() {
+                settings.output.text(&format!("slotkeeper {version}"))
+            } else {
+                settings.output.json(&serde_json::json!({"version": version}))
+            }
+        }
     }
+}
+
+fn completions(shell: Shell, mut program: clap::Command, settings: &Settings) -> Result<(), Fault> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut program, "slotkeeper", &mut script);
+    settings.output.text(&String::from_utf8_lossy(&script))
 }

@@ -33,8 +33,15 @@ pub struct GlobalArgs {
     /// The cluster meant [default: default]
     #[arg(long, global = true, env = "SLOTKEEPER_CLUSTER", hide_env_values = true, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// File with the bearer token; SLOTKEEPER_TOKEN holds one itself
-    #[arg(long, global = true, env = "SLOTKEEPER_TOKEN_FILE", hide_env_values = true, value_name = "FILE")]
+    /// File with the bearer token
+    #[arg(
+        long,
+        global = true,
+        help = "File with the bearer token; SLOTKEEPER_TOKEN holds one itself",
+        env = "SLOTKEEPER_TOKEN_FILE",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
     pub token_file: Option<PathBuf>,
     /// Configuration file (TOML) [default: ~/.config/slotkeeper/client.toml, where there is one]
     #[arg(long, global = true, env = "SLOTKEEPER_CLIENT_CONFIG", hide_env_values = true, value_name = "FILE")]
@@ -62,15 +69,15 @@ pub struct GlobalArgs {
     /// No remarks on stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// More on stderr; twice for every request
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
+    /// Say on stderr who is asked
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
 }
 
 /// The configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ClientConfig {
     #[serde(default)]
     endpoints: Vec<String>,
     cluster: Option<String>,
@@ -95,8 +102,8 @@ pub struct Settings {
     pub output: Output,
     /// Prompts are answered with yes.
     pub yes: bool,
-    /// How much to say on stderr.
-    pub verbose: u8,
+    /// Say on stderr who is asked.
+    pub verbose: bool,
     /// The file read.
     file: Option<PathBuf>,
     /// Where the token came from.
@@ -203,13 +210,13 @@ impl Settings {
 }
 
 /// The file named, or the one at its usual place where there is one.
-fn read_file(named: Option<&Path>) -> Result<(Option<PathBuf>, File), Fault> {
+fn read_file(named: Option<&Path>) -> Result<(Option<PathBuf>, ClientConfig), Fault> {
     let usual = || {
         let home = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let base = home("XDG_CONFIG_HOME").or_else(|| home("HOME").map(|home| home.join(".config")))?;
         Some(base.join("slotkeeper").join("client.toml")).filter(|path| path.is_file())
     };
-    let Some(path) = named.map(Path::to_path_buf).or_else(usual) else { return Ok((None, File::default())) };
+    let Some(path) = named.map(Path::to_path_buf).or_else(usual) else { return Ok((None, ClientConfig::default())) };
     let shown = path.display().to_string();
     let bytes = input::read(&shown)?;
     let text = String::from_utf8(bytes).map_err(|_| Fault::invalid(format!("{shown}: not UTF-8")))?;
@@ -261,7 +268,7 @@ mod tests {
     fn durations_have_a_unit() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         for bad in ["", "s", "-1s", "1.5s", "1d", "10 s", "99999999999999999999s", "18446744073709551615h"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

@@ -1,5 +1,7 @@
 //! Plain tables: columns two spaces apart, numbers to the right, nothing drawn.
 
+use std::fmt::Write as _;
+
 use super::output::escape;
 
 /// A column.
@@ -43,7 +45,7 @@ fn line<'a>(columns: &[Column], widths: &[usize], cells: impl Iterator<Item = &'
         if !text.is_empty() {
             text += "  ";
         }
-        text += &if column.right { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+        let _ = if column.right { write!(text, "{cell:>width$}") } else { write!(text, "{cell:<width$}") };
     }
     text.truncate(text.trim_end().len());
     text.push('\n');

@@ -2,6 +2,8 @@
 
 mod architecture;
 #[cfg(feature = "server")]
+mod cli;
+#[cfg(feature = "server")]
 mod client_http;
 mod keyslot;
 #[cfg(feature = "server")]

@@ -38,6 +38,7 @@ pub struct PlanArgs {
 }
 
 /// What a plan is to reach.
+#[expect(clippy::struct_excessive_bools, reason = "one per flag of the command line")]
 #[derive(Args, Clone, Debug, Default)]
 pub struct CreateArgs {
     /// Plan from a file (- for stdin): the text of CLUSTER NODES, or a topology as JSON. No controller is asked

@@ -1,6 +1,7 @@
 //! `plan check`: verifies a plan file by itself, against the cluster it was made for. Trusts no figure in it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 
@@ -61,7 +62,7 @@ pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
         Ok(()) => verified.extend(claims(&plan)),
         Err(found) => faults.extend(found),
     }
-    report(Report { ok: faults.is_empty(), plan: plan.id, verified, faults }, output)
+    report(&Report { ok: faults.is_empty(), plan: plan.id, verified, faults }, output)
 }
 
 /// The plan that this one undoes: its claims are about that one, not about a goal.
@@ -86,23 +87,20 @@ fn read(file: &str) -> Result<(PlanView, Plan), Fault> {
     Ok((view, plan))
 }
 
-fn report(report: Report, output: Output) -> Result<(), Fault> {
+fn report(report: &Report, output: Output) -> Result<(), Fault> {
     if output.is_for_people() {
         let mut text = String::new();
         for line in &report.verified {
-            text += &format!("{}    {}\n", output.paint(Style::Good, "ok"), escape(line));
+            let _ = writeln!(text, "{}    {}", output.paint(Style::Good, "ok"), escape(line));
         }
         for line in &report.faults {
-            text += &format!("{}  {}\n", output.paint(Style::Bad, "FAIL"), escape(line));
+            let _ = writeln!(text, "{}  {}", output.paint(Style::Bad, "FAIL"), escape(line));
         }
-        text += &if report.ok {
-            format!("Plan {} is what it says it is.\n", report.plan)
-        } else {
-            format!("Plan {} is NOT what it says it is.\n", report.plan)
-        };
+        let verdict = if report.ok { "is" } else { "is NOT" };
+        let _ = writeln!(text, "Plan {} {verdict} what it says it is.", report.plan);
         output.text(&text)?;
     } else {
-        output.json(&report)?;
+        output.json(report)?;
     }
     if report.ok { Ok(()) } else { Err(Fault::Exit(Exit::Error, String::new())) }
 }

@@ -4,15 +4,20 @@ mod args;
 mod check;
 mod names;
 mod offline;
+mod online;
 mod screen;
 mod source;
 
-pub use args::PlanCommand;
+pub use args::{Driver, LimitArgs, PlanCommand};
+pub use names::Names;
+pub use screen::duration as span_of_seconds;
 
 use self::args::CreateArgs;
 use self::screen::Screen;
 use super::fault::{Exit, Fault};
 use super::settings::Settings;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::domain::Instant;
 use crate::wire::plan::{PlanLife, PlanView};
 
@@ -24,10 +29,17 @@ pub fn run(command: PlanCommand, settings: &Settings) -> Result<(), Fault> {
     match command {
         PlanCommand::Create(args) => match &args.offline {
             Some(file) => create_offline(file, &args, settings),
-            None => Err(Fault::error("not yet")),
+            None => online::create(&args, settings),
         },
+        PlanCommand::List(args) => online::list(&args, settings),
+        PlanCommand::Show(args) => online::show_one(&args, settings),
+        PlanCommand::Diff(args) => online::diff(&args, settings),
         PlanCommand::Check(args) => check::run(&args, settings.output),
-        _ => Err(Fault::error("not yet")),
+        PlanCommand::Approve(args) => online::approve(&args, settings),
+        PlanCommand::Reject(args) => online::end(&args, false, settings),
+        PlanCommand::Withdraw(args) => online::end(&args, true, settings),
+        PlanCommand::Refresh(args) => online::refresh(&args, settings),
+        PlanCommand::Start(args) => online::start(&args, settings),
     }
 }
 
@@ -35,7 +47,8 @@ fn create_offline(file: &str, args: &CreateArgs, settings: &Settings) -> Result<
     let plan = offline::create(file, args)?;
     let view = PlanView::new(&plan, PlanLife::proposed(&plan));
     if settings.output.is_for_people() {
-        show(&view, source::OFFLINE, args.full, plan.created_at, settings)?;
+        let shown = Shown { cluster: source::OFFLINE, full: args.full, stored: true };
+        show(&view, &shown, settings)?;
     } else {
         settings.output.json(&view)?;
     }
@@ -47,9 +60,23 @@ fn detailed_exit(not_empty: bool) -> Result<(), Fault> {
     if not_empty { Err(Fault::Exit(Exit::NotEmpty, String::new())) } else { Ok(()) }
 }
 
-fn show(plan: &PlanView, cluster: &str, full: bool, now: Instant, settings: &Settings) -> Result<(), Fault> {
+/// Puts a plan on the screen.
+fn show(plan: &PlanView, shown: &Shown<'_>, settings: &Settings) -> Result<(), Fault> {
     let wide = settings.output.format == super::output::Format::Wide;
-    let globals = settings.globals();
-    let output = settings.output;
-    settings.output.text(&Screen { plan, cluster, globals: &globals, now, full, wide, output }.render())
+    let (globals, output) = (settings.globals(), settings.output);
+    let Shown { cluster, full, stored } = *shown;
+    let screen = Screen { plan, cluster, globals: &globals, now: now(), full, wide, stored, output };
+    output.text(&screen.render())
+}
+
+/// What is shown of a plan.
+struct Shown<'a> {
+    cluster: &'a str,
+    full: bool,
+    stored: bool,
+}
+
+fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,14 +1,13 @@
 //! `plan create --offline`: a plan from a file, without any controller and without touching the network.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::args::CreateArgs;
 use super::source::Source;
 use crate::cli::fault::Fault;
 use crate::domain::{
-    ActionKind, Base, Check, CheckLevel, Fingerprint, Goal, Instant, Intent, Limits, NodeId, Plan, PlanBody, PlanId,
-    Principal, Shard, ShardId, ShardState, SlotRange, SlotSet, Tolerance, Weight,
+    ActionKind, Base, Check, CheckLevel, Fingerprint, Goal, Intent, Limits, NodeId, Plan, PlanBody, PlanId, Principal,
+    Shard, ShardId, ShardState, SlotRange, SlotSet, Tolerance, Weight,
 };
 use crate::plan::{self, Input};
 
@@ -198,7 +197,7 @@ impl Wanted {
         let fingerprint = Fingerprint::of(table, shards, &body.moved_slots());
         let drain = shards.iter().filter(|shard| shard.state == ShardState::Draining);
         let drain = drain.map(|shard| shard.id.clone()).collect();
-        let now = now();
+        let now = super::now();
         Ok(Plan {
             id: PlanId::new("p-offline")?,
             supersedes: None,
@@ -265,9 +264,4 @@ fn short(slots: &SlotSet) -> String {
     let first: Vec<String> = ranges.iter().take(4).map(ToString::to_string).collect();
     let more = if ranges.len() > 4 { ",…" } else { "" };
     format!("{}{more}", first.join(","))
-}
-
-fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Instant(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

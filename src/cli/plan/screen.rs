@@ -6,6 +6,8 @@ mod tests;
 
 use std::fmt::Write as _;
 
+pub use parts::{duration, next};
+
 use super::names::Names;
 use crate::cli::output::{Output, Style, escape};
 use crate::domain::{CheckLevel, Instant, PlanState};
@@ -29,6 +31,8 @@ pub struct Screen<'a> {
     pub full: bool,
     /// Nothing shortened.
     pub wide: bool,
+    /// The plan is stored: there is a command to type next.
+    pub stored: bool,
     /// Colours.
     pub output: Output,
 }
@@ -144,6 +148,10 @@ impl Screen<'_> {
 
     fn footer(&self) -> String {
         let mut text = parts::totals(self.plan);
+        if !self.stored {
+            text += "Dry run: nothing is changed or stored.\n";
+            return text;
+        }
         for line in parts::next(self.plan, self.globals) {
             let _ = writeln!(text, "{line}");
         }

@@ -158,7 +158,9 @@ impl Screen<'_> {
             if self.full {
                 let lines = super::wrap(&join_ranges(&entry.ranges).replace(',', ", "), WIDTH.saturating_sub(start));
                 let _ = writeln!(text, "{head}{}", lines[0]);
-                lines[1..].iter().for_each(|line| text += &format!("{:start$}{line}\n", ""));
+                for line in &lines[1..] {
+                    let _ = writeln!(text, "{:start$}{line}", "");
+                }
             } else if self.wide {
                 let _ = writeln!(text, "{head}{}", join_ranges(&entry.ranges));
             } else {
@@ -244,7 +246,8 @@ pub(super) fn totals(plan: &PlanView) -> String {
 }
 
 /// The command to type next, if any, in lines that can be pasted.
-pub(super) fn next(plan: &PlanView, globals: &str) -> Vec<String> {
+#[must_use]
+pub fn next(plan: &PlanView, globals: &str) -> Vec<String> {
     let id = &plan.id;
     let failed = plan.checks.iter().any(|check| check.level == CheckLevel::Fail);
     match plan.state {
@@ -255,8 +258,10 @@ pub(super) fn next(plan: &PlanView, globals: &str) -> Vec<String> {
             vec![format!("Next: slotkeeper{globals} plan refresh {id}")]
         }
         PlanState::Proposed => {
-            let needed = plan.checks.iter().filter(|check| check.needs_ack && !is_acknowledged(plan, check));
-            let acks: String = needed.map(|check| format!(" --ack {}", check.code)).collect();
+            let mut acks = String::new();
+            for check in plan.checks.iter().filter(|check| check.needs_ack && !is_acknowledged(plan, check)) {
+                acks.extend([" --ack ", &crate::cli::output::escape(&check.code)]);
+            }
             vec![
                 format!("Next: slotkeeper{globals} plan approve {id}{acks} \\"),
                 format!("        --digest {}", plan.digest),
@@ -288,7 +293,8 @@ pub(super) fn expiry(at: Instant, now: Instant) -> String {
 }
 
 /// Two units at most: `52s`, `12m`, `23h41m`, `6d3h`.
-pub(super) fn duration(seconds: u64) -> String {
+#[must_use]
+pub fn duration(seconds: u64) -> String {
     let two = |a: u64, x: &str, b: u64, y: &str| if b == 0 { format!("{a}{x}") } else { format!("{a}{x}{b}{y}") };
     match seconds {
         0..60 => format!("{seconds}s"),

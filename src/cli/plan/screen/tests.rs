@@ -90,7 +90,9 @@ fn render(plan: &PlanView, format: Format, full: bool) -> String {
     let output = Output { format, color: false, quiet: false };
     let now = PROPOSED_AT.plus_ms(19 * 60 * 1000);
     let wide = format == Format::Wide;
-    let text = Screen { plan, cluster: "prod-eu", globals: " --cluster prod-eu", now, full, wide, output }.render();
+    let text =
+        Screen { plan, cluster: "prod-eu", globals: " --cluster prod-eu", now, full, wide, stored: true, output }
+            .render();
     let broad = text.lines().find(|line| line.chars().count() > WIDTH);
     assert_eq!(broad.filter(|_| !wide), None, "the screen is {WIDTH} columns wide");
     text

@@ -1,0 +1,111 @@
+//! `slotkeeper audit`: who did what, when and why.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::api::Api;
+use super::fault::Fault;
+use super::output::escape;
+use super::settings::Settings;
+use crate::wire::AuditView;
+
+/// Records of one page.
+const PAGE: u16 = 200;
+/// Time between two looks of `audit tail`.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Who did what, when and why.
+#[derive(Subcommand, Clone, Debug)]
+pub enum AuditCommand {
+    /// List the latest records, oldest first
+    List(ListArgs),
+    /// Print the latest records and every new one, until Ctrl-C
+    Tail(ListArgs),
+}
+
+/// Which records.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Most records
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Only this kind of operation, such as plan.approve
+    #[arg(long, value_name = "ACTION")]
+    pub action: Option<String>,
+}
+
+/// Carries out one command.
+///
+/// # Errors
+/// [`Fault`] with the exit code.
+pub fn run(command: &AuditCommand, settings: &Settings) -> Result<(), Fault> {
+    let api = Api::open(settings)?;
+    let (AuditCommand::List(args) | AuditCommand::Tail(args)) = command;
+    let mut reader = Reader { seen: 0 };
+    let mut latest = VecDeque::new();
+    reader.read(&api, args, |record| {
+        latest.push_back(record);
+        if latest.len() > args.limit {
+            latest.pop_front();
+        }
+    })?;
+    let latest: Vec<AuditView> = latest.into();
+    if matches!(command, AuditCommand::List(_)) && !settings.output.is_for_people() {
+        return settings.output.json_list(&latest);
+    }
+    latest.iter().try_for_each(|record| print(record, settings))?;
+    if matches!(command, AuditCommand::List(_)) {
+        return Ok(());
+    }
+    loop {
+        api.wait(tokio::time::sleep(EVERY));
+        let mut new = Vec::new();
+        reader.read(&api, args, |record| new.push(record))?;
+        new.iter().try_for_each(|record| print(record, settings))?;
+    }
+}
+
+/// Where reading the audit is: the number of the last record seen.
+struct Reader {
+    seen: u64,
+}
+
+impl Reader {
+    /// Reads every record there is after those seen.
+    fn read(&mut self, api: &Api, args: &ListArgs, mut take: impl FnMut(AuditView)) -> Result<(), Fault> {
+        loop {
+            let page = api.call(api.client.audit(self.seen, PAGE))?;
+            let (before, is_last) = (self.seen, page.next.is_none());
+            for record in page.items {
+                self.seen = self.seen.max(record.seq);
+                if args.action.as_ref().is_none_or(|action| *action == record.action) {
+                    take(record);
+                }
+            }
+            if is_last || self.seen == before {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn print(record: &AuditView, settings: &Settings) -> Result<(), Fault> {
+    if !settings.output.is_for_people() {
+        return settings.output.json(record);
+    }
+    let place = [record.cluster.as_ref().map(ToString::to_string), record.subject.clone()];
+    let place: Vec<String> = place.into_iter().flatten().collect();
+    let reason = record.reason.as_ref().map(|reason| format!(" | {reason}")).unwrap_or_default();
+    settings.output.text(&escape(&format!(
+        "{:>6}  {}  {} ({})  {}  {}  {}{reason}",
+        record.seq,
+        record.at,
+        record.by.name,
+        record.by.role,
+        record.action,
+        place.join("/"),
+        record.summary
+    )))
+}

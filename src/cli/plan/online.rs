@@ -1,0 +1,245 @@
+//! Plans of a controller: propose, list, show, compare, review, start.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::args::{ApproveArgs, CreateArgs, DiffArgs, EndArgs, ListArgs, PlanArgs, ShowArgs, StartArgs};
+use super::{Shown, detailed_exit, offline, show};
+use crate::cli::api::Api;
+use crate::cli::fault::Fault;
+use crate::cli::node;
+use crate::cli::output::escape;
+use crate::cli::policy;
+use crate::cli::prompt::{can_ask, confirm};
+use crate::cli::reason;
+use crate::cli::rollout;
+use crate::cli::settings::Settings;
+use crate::cli::table::{left, render, right};
+use crate::domain::{Digest, PlanId, PlanState, Slot};
+use crate::wire::plan::GoalView;
+use crate::wire::{ApprovalRequest, EndRequest, PlanAnswer, PlanDiff, PlanItem, PlanRequest, ReasonRequest, Text};
+
+/// Proposes a plan.
+pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
+    let goal = offline::goal(args)?;
+    let add = args.add.iter().map(|text| node::spec(text).map_err(|fault| fault.about("--add")));
+    let mut body = PlanRequest {
+        add: add.collect::<Result<_, _>>()?,
+        goal: if args.revert.is_some() { None } else { Some(GoalView::from(goal)) },
+        limits: policy::limits(&args.limits),
+        revert: args.revert.as_deref().map(PlanId::new).transpose()?,
+        reason: reason::text(args.reason.as_deref())?,
+        ..PlanRequest::default()
+    };
+    let api = Api::open(settings)?;
+    body.drain = args.drain.iter().map(|text| api.node(text)).collect::<Result<_, _>>()?;
+    body.drain_shards = args.drain_shard.iter().map(|text| api.shard(text)).collect::<Result<_, _>>()?;
+    body.reweight = reweight(&args.weight, &api)?;
+    body.validate().map_err(|fault| Fault::invalid(fault.to_string()))?;
+    let answer = api.call(api.cluster.propose(&body, args.dry_run))?;
+    let not_empty = answer.plan.as_ref().is_some_and(|plan| !plan.actions.is_empty());
+    show_answer(&answer, args.full, !args.dry_run, settings)?;
+    detailed_exit(args.detailed_exitcode && not_empty)
+}
+
+fn reweight(values: &[String], api: &Api) -> Result<BTreeMap<crate::domain::ShardId, crate::domain::Weight>, Fault> {
+    let mut weights = BTreeMap::new();
+    for value in values {
+        let (shard, number) =
+            value.rsplit_once('=').ok_or_else(|| Fault::invalid(format!("--weight {value:?}: not SHARD=NUMBER")))?;
+        let number = node::weight(number).map_err(|fault| fault.about("--weight"))?;
+        weights.insert(api.shard(shard)?, number);
+    }
+    Ok(weights)
+}
+
+fn show_answer(answer: &PlanAnswer, full: bool, stored: bool, settings: &Settings) -> Result<(), Fault> {
+    if !settings.output.is_for_people() {
+        return settings.output.json(answer);
+    }
+    if let Some(plan) = &answer.plan {
+        return show(plan, &Shown { cluster: &settings.cluster, full, stored }, settings);
+    }
+    let why = answer.empty_because.as_deref().unwrap_or("nothing is to move");
+    settings.output.text(&format!("No plan is needed: {}.", escape(why)))
+}
+
+/// Lists plans, newest first.
+pub fn list(args: &ListArgs, settings: &Settings) -> Result<(), Fault> {
+    let api = Api::open(settings)?;
+    let mut plans = api.call(api.cluster.plans())?;
+    if let Some(state) = &args.state {
+        plans.retain(|plan| plan.state.as_str() == state);
+    }
+    plans.sort_by_key(|plan| std::cmp::Reverse(plan.created_at));
+    if !settings.output.is_for_people() {
+        return settings.output.json_list(&plans);
+    }
+    let row = |plan: &PlanItem| {
+        vec![
+            plan.id.to_string(),
+            plan.rollout_state
+                .filter(|_| plan.state == PlanState::Running)
+                .map_or(plan.state.as_str(), |state| state.as_str())
+                .to_owned(),
+            plan.slots.to_string(),
+            format!("{}/{}", plan.approvals, plan.approvals_required),
+            plan.base_epoch.to_string(),
+            plan.author.to_string(),
+            plan.created_at.to_string(),
+            plan.reason.chars().take(30).collect(),
+        ]
+    };
+    let columns = [
+        left("PLAN"),
+        left("STATE"),
+        right("SLOTS"),
+        right("APPROVALS"),
+        right("EPOCH"),
+        left("AUTHOR"),
+        left("PROPOSED"),
+        left("REASON"),
+    ];
+    settings.output.text(&render(&columns, &plans.iter().map(row).collect::<Vec<_>>()))
+}
+
+/// Shows a plan, or what it does with one slot.
+pub fn show_one(args: &ShowArgs, settings: &Settings) -> Result<(), Fault> {
+    let api = Api::open(settings)?;
+    let plan = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).show())?;
+    if let Some(slot) = args.slot {
+        return show_slot(&plan, Slot::new(slot)?, settings);
+    }
+    if settings.output.is_for_people() {
+        show(&plan, &Shown { cluster: &settings.cluster, full: args.full, stored: true }, settings)
+    } else {
+        settings.output.json(&plan)
+    }
+}
+
+fn show_slot(plan: &crate::wire::PlanView, slot: Slot, settings: &Settings) -> Result<(), Fault> {
+    let entry = plan.moves.iter().find(|entry| entry.ranges.iter().any(|range| range.contains(slot)));
+    let action = plan.actions.iter().find(|action| {
+        use crate::wire::plan::ActionKindView as K;
+        match &action.kind {
+            K::MoveSlots { ranges, .. } | K::AssignSlots { ranges, .. } => {
+                ranges.iter().any(|range| range.contains(slot))
+            }
+            K::RepairSlot { slot: repaired, .. } => *repaired == slot,
+            K::Promote { .. } | K::SetReplicaOf { .. } => false,
+        }
+    });
+    if !settings.output.is_for_people() {
+        let entry = entry.map(|entry| serde_json::json!({"from": entry.from, "to": entry.to}));
+        return settings.output.json(&serde_json::json!({"slot": slot, "move": entry, "action": action}));
+    }
+    let text = match (entry, action) {
+        (Some(entry), Some(action)) => {
+            let from = entry.from.as_ref().map_or("nobody", |from| from.as_str());
+            let id = action.id.0;
+            format!("Slot {slot} goes from {from} to {} in action {id} of plan {}.", entry.to, plan.id)
+        }
+        _ => format!("Plan {} leaves slot {slot} where it is.", plan.id),
+    };
+    settings.output.text(&text)
+}
+
+/// Compares two plans.
+pub fn diff(args: &DiffArgs, settings: &Settings) -> Result<(), Fault> {
+    let api = Api::open(settings)?;
+    let diff = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).diff(&PlanId::new(&args.other)?))?;
+    if settings.output.is_for_people() { settings.output.text(&diff_text(&diff)) } else { settings.output.json(&diff) }
+}
+
+fn diff_text(diff: &PlanDiff) -> String {
+    let mut text = String::new();
+    for (plan, moves, sign) in [(&diff.first, &diff.only_in_first, '-'), (&diff.second, &diff.only_in_second, '+')] {
+        let _ = writeln!(text, "only in {plan}: {} moves", moves.len());
+        for entry in moves {
+            let from = entry.from.as_ref().map_or("(unassigned)", |from| from.as_str());
+            let ranges: Vec<String> = entry.ranges.iter().map(ToString::to_string).collect();
+            let _ = writeln!(text, "  {sign} {from} -> {}  {}  {}", entry.to, entry.slots, ranges.join(","));
+        }
+    }
+    let number = |count: Option<u32>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    let rows: Vec<Vec<String>> = diff
+        .shards
+        .iter()
+        .map(|shard| vec![shard.shard.to_string(), number(shard.first), number(shard.second)])
+        .collect();
+    if !rows.is_empty() {
+        text += &render(&[left("SHARD"), right("FIRST"), right("SECOND")], &rows);
+    }
+    text
+}
+
+/// Approves a plan by its digest.
+pub fn approve(args: &ApproveArgs, settings: &Settings) -> Result<(), Fault> {
+    let digest: Digest = args.digest.parse().map_err(|fault| Fault::from(fault).about("--digest"))?;
+    let acks = args.ack.iter().map(|ack| Text::new(ack)).collect::<Result<_, _>>()?;
+    let body = ApprovalRequest { digest, acks, reason: reason::text(args.reason.as_deref())? };
+    let api = Api::open(settings)?;
+    let answer = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).approve(&body))?;
+    short_answer(&answer, settings)
+}
+
+/// Rejects or withdraws a plan.
+pub fn end(args: &EndArgs, withdraw: bool, settings: &Settings) -> Result<(), Fault> {
+    let body = EndRequest { revert_intent: args.revert_intent, reason: reason::text(args.reason.as_deref())? };
+    let api = Api::open(settings)?;
+    let plan = api.cluster.plan(&PlanId::new(&args.plan)?);
+    let answer = if withdraw { api.call(plan.withdraw(&body))? } else { api.call(plan.reject(&body))? };
+    short_answer(&answer, settings)
+}
+
+/// The state of a plan after a review, and what is next.
+fn short_answer(answer: &PlanAnswer, settings: &Settings) -> Result<(), Fault> {
+    if !settings.output.is_for_people() {
+        return settings.output.json(answer);
+    }
+    let Some(plan) = &answer.plan else { return settings.output.text("Done.") };
+    let mut text = format!("Plan {} is {}", plan.id, plan.state.as_str());
+    if matches!(plan.state, PlanState::Proposed | PlanState::Approved) {
+        let _ = write!(text, " ({} of {} approvals)", plan.approvals.len(), plan.approvals_required);
+    }
+    text += ".\n";
+    for line in super::screen::next(plan, &settings.globals()) {
+        let _ = writeln!(text, "{line}");
+    }
+    settings.output.text(&text)
+}
+
+/// Proposes a plan anew.
+pub fn refresh(args: &PlanArgs, settings: &Settings) -> Result<(), Fault> {
+    let api = Api::open(settings)?;
+    let answer = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).refresh(&ReasonRequest::default()))?;
+    show_answer(&answer, false, true, settings)
+}
+
+/// Starts a rollout.
+pub fn start(args: &StartArgs, settings: &Settings) -> Result<(), Fault> {
+    can_ask(settings)?;
+    let api = Api::open(settings)?;
+    let handle = api.cluster.plan(&PlanId::new(&args.plan)?);
+    let body = ReasonRequest { reason: reason::text(args.reason.as_deref())? };
+    if !settings.yes {
+        let plan = api.call(handle.show())?;
+        let slots = plan.summary.slots + plan.summary.assigned;
+        confirm(
+            settings,
+            &format!("Start {}: {slots} slots of cluster {} get another owner?", plan.id, settings.cluster),
+        )?;
+    }
+    let answer = api.call(handle.start(&body))?;
+    if args.watch {
+        return rollout::watch(&api, &handle, settings);
+    }
+    if !settings.output.is_for_people() {
+        return settings.output.json(&answer);
+    }
+    let (plan, globals) = (handle.id(), settings.globals());
+    settings.output.text(&format!(
+        "The rollout of {plan} is {}.\nNext: slotkeeper{globals} rollout watch {plan}",
+        answer.rollout.state.as_str()
+    ))
+}
