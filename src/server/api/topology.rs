@@ -1,0 +1,329 @@
+//! The topology: whole snapshots, rendered once per epoch, and the long poll for the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use tokio::time::Instant;
+use utoipa::IntoParams;
+
+use super::ClusterPath;
+use crate::domain::{ClusterName, Epoch, Generation, Rejection, Version};
+use crate::publish::Snapshot;
+use crate::server::error::ApiError;
+use crate::server::listener::Stopping;
+use crate::server::query::{At, Consistency, Query, version};
+use crate::server::{App, Shared};
+use crate::wire::{Problem, TopologyBody};
+
+/// Longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(55);
+/// How long a read waits for what it must have seen.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
+/// Which version is asked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TopologyQuery {
+    /// `GENERATION.EPOCH` that the client holds: answered once it is exceeded.
+    #[serde(default, deserialize_with = "version")]
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,20}\\.[0-9]{1,20}$", example = "1772460300.41")]
+    pub after: Option<Version>,
+    /// How long to wait for that, such as `30s` or `500ms`; bare numbers are seconds. At most 55 s.
+    #[param(example = "30s")]
+    pub wait: Option<String>,
+    /// `GENERATION.EPOCH` that the answer must have reached: read your own writes.
+    #[serde(default, deserialize_with = "version")]
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,20}\\.[0-9]{1,20}$")]
+    pub min_epoch: Option<Version>,
+    /// 503 from a member that has not heard of a leader for more milliseconds than this.
+    pub max_stale: Option<u64>,
+    /// `linearizable`: everything committed before the request is seen. This member's newest when absent.
+    #[param(inline)]
+    pub consistency: Option<Consistency>,
+}
+
+/// Show the topology, or wait for the next.
+#[utoipa::path(get, path = "/v1/clusters/{cluster}/topology", tag = "topology",
+    params(ClusterPath, TopologyQuery,
+        ("If-None-Match" = Option<String>, Header, description = "`ETag` of the snapshot held."),
+        ("Prefer" = Option<String>, Header, description = "`wait=30`: like `wait`, in seconds.")),
+    responses(
+        (status = 200, description = "The newest snapshot.", body = TopologyBody, headers(
+            ("ETag" = String), ("Slotkeeper-Cluster" = String), ("Slotkeeper-Generation" = u64),
+            ("Slotkeeper-Epoch" = u64), ("Slotkeeper-Role" = String), ("Slotkeeper-Leader" = u64),
+            ("Slotkeeper-Stale-Ms" = u64))),
+        (status = 204, description = "Nothing newer than `after` came in time; the headers tell the version."),
+        (status = 304, description = "It is the snapshot held."),
+        (status = 429, description = "Too many requests wait already.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn topology(
+    State(app): State<Shared>,
+    At(ClusterPath { cluster }): At<ClusterPath>,
+    Query(query): Query<TopologyQuery>,
+    stopping: Option<axum::Extension<Stopping>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let wait = match &query.wait {
+        Some(text) => duration(text)
+            .ok_or_else(|| ApiError::malformed("wait is not a duration such as 30s or 500ms").field("wait"))?,
+        None => preferred_wait(&headers).unwrap_or(Duration::ZERO),
+    };
+    app.controller.ready()?;
+    app.check_stale(query.max_stale)?;
+    if query.consistency == Some(Consistency::Linearizable) {
+        app.controller.linearize().await?;
+        let version = app.controller.cluster(&cluster)?.version();
+        app.reached(&cluster, version).await?;
+    }
+    if let Some(version) = query.min_epoch {
+        app.reached(&cluster, version).await?;
+    }
+    let newest = app.newest(&cluster)?;
+    let Some(after) = query.after else { return Ok(app.full(&newest, &headers, true)) };
+    if newest.topology.version > after {
+        return Ok(app.full(&newest, &headers, false));
+    }
+    let found = app.wait_newer(&cluster, after, wait, stopping.map(|extension| extension.0)).await?;
+    match found {
+        Some(snapshot) => Ok(app.full(&snapshot, &headers, false)),
+        None => {
+            let newest = app.newest(&cluster)?;
+            Ok(app.unchanged(&newest, &headers))
+        }
+    }
+}
+
+impl App {
+    fn newest(&self, cluster: &ClusterName) -> Result<Arc<Snapshot>, ApiError> {
+        self.controller.publisher().newest(cluster).ok_or_else(|| match self.controller.cluster(cluster) {
+            Ok(_) => ApiError::unavailable("the topology is not published on this member yet"),
+            Err(_) => Rejection::not_found("cluster", cluster).into(),
+        })
+    }
+
+    fn check_stale(&self, max_stale: Option<u64>) -> Result<(), ApiError> {
+        let Some(max_stale) = max_stale else { return Ok(()) };
+        match self.controller.status().stale_ms {
+            Some(stale_ms) if stale_ms <= max_stale => Ok(()),
+            stale_ms => {
+                let detail = stale_ms.map_or_else(
+                    || "this member has not heard of a leader yet".to_owned(),
+                    |stale_ms| format!("this member has not heard of a leader for {stale_ms} ms"),
+                );
+                Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stale-member", detail))
+            }
+        }
+    }
+
+    /// Waits a moment until a version is published here.
+    async fn reached(&self, cluster: &ClusterName, version: Version) -> Result<(), ApiError> {
+        let is_there = |snapshot: &Snapshot| snapshot.topology.version >= version;
+        // A cluster that is nowhere is not waited for.
+        let newest = self.newest(cluster);
+        if newest.as_ref().is_ok_and(|newest| is_there(newest)) {
+            return Ok(());
+        }
+        if let Err(error) = newest
+            && error.status() == StatusCode::NOT_FOUND
+        {
+            return Err(error);
+        }
+        let found = self.controller.publisher().wait_newer(cluster, before(version), CATCH_UP).await;
+        if found.is_some() {
+            return Ok(());
+        }
+        let detail = format!("this member has not got to {version} within {} s", CATCH_UP.as_secs());
+        Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "behind", detail))
+    }
+
+    async fn wait_newer(
+        &self,
+        cluster: &ClusterName,
+        after: Version,
+        wait: Duration,
+        stopping: Option<Stopping>,
+    ) -> Result<Option<Arc<Snapshot>>, ApiError> {
+        if wait.is_zero() {
+            return Ok(None);
+        }
+        let publisher = self.controller.publisher();
+        if publisher.waiting() >= self.config.waiters_max {
+            let detail = format!("{} requests wait already", self.config.waiters_max);
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiters", detail));
+        }
+        // Ended a little early and not all at once: those who began together must not come back together.
+        let wait = wait.min(WAIT_MAX);
+        let wait = wait.saturating_sub(wait.mul_f64(rand::random::<f64>() / 16.0));
+        let deadline = Instant::now() + wait;
+        let stopped = async {
+            match stopping {
+                Some(stopping) => stopping.stopped().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            found = publisher.wait_newer(cluster, after, deadline - Instant::now()) => Ok(found),
+            () = stopped => Ok(None),
+        }
+    }
+
+    /// The snapshot, or 304 when `revalidate` and the client has it.
+    fn full(&self, snapshot: &Snapshot, headers: &HeaderMap, revalidate: bool) -> Response {
+        let gzip = accepts_gzip(headers);
+        let etag = if gzip { &snapshot.etag_gzip } else { &snapshot.etag };
+        if revalidate && if_none_match(headers, etag) {
+            return self.with_headers(snapshot, etag, StatusCode::NOT_MODIFIED, Body::empty());
+        }
+        let body = if gzip { snapshot.json_gzip.clone() } else { snapshot.json.clone() };
+        let mut response = self.with_headers(snapshot, etag, StatusCode::OK, Body::from(body));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if gzip {
+            response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    }
+
+    /// Nothing newer: 304 to a client that revalidates, 204 to others.
+    fn unchanged(&self, snapshot: &Snapshot, headers: &HeaderMap) -> Response {
+        let etag = if accepts_gzip(headers) { &snapshot.etag_gzip } else { &snapshot.etag };
+        let is_conditional = headers.contains_key(IF_NONE_MATCH);
+        let status = if is_conditional { StatusCode::NOT_MODIFIED } else { StatusCode::NO_CONTENT };
+        self.with_headers(snapshot, etag, status, Body::empty())
+    }
+
+    fn with_headers(&self, snapshot: &Snapshot, etag: &str, status: StatusCode, body: Body) -> Response {
+        let member = self.controller.status();
+        let topology = &snapshot.topology;
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        let text = |value: &str| HeaderValue::from_str(value).expect("names and tags are ASCII");
+        headers.insert(ETAG, text(etag));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+        headers.insert(CLUSTER, text(topology.cluster_id.as_str()));
+        headers.insert(GENERATION, topology.version.generation.0.into());
+        headers.insert(EPOCH, topology.version.epoch.0.into());
+        headers.insert(ROLE, HeaderValue::from_static(member.role));
+        if let Some(leader) = member.leader {
+            headers.insert(LEADER, leader.into());
+        }
+        if let Some(stale_ms) = member.stale_ms {
+            headers.insert(STALE_MS, stale_ms.into());
+        }
+        response
+    }
+}
+
+const CLUSTER: HeaderName = HeaderName::from_static("slotkeeper-cluster");
+const GENERATION: HeaderName = HeaderName::from_static("slotkeeper-generation");
+const EPOCH: HeaderName = HeaderName::from_static("slotkeeper-epoch");
+const ROLE: HeaderName = HeaderName::from_static("slotkeeper-role");
+const LEADER: HeaderName = HeaderName::from_static("slotkeeper-leader");
+const STALE_MS: HeaderName = HeaderName::from_static("slotkeeper-stale-ms");
+
+/// The version right below another: what exceeds it has reached that one.
+fn before(version: Version) -> Version {
+    match (version.generation.0, version.epoch.0) {
+        (generation, epoch @ 1..) => Version { generation: Generation(generation), epoch: Epoch(epoch - 1) },
+        (generation, 0) => Version { generation: Generation(generation.saturating_sub(1)), epoch: Epoch(u64::MAX) },
+    }
+}
+
+/// `30s`, `500ms`, `30`, `1e9`: a number of seconds, or milliseconds. Far too long is clamped later.
+fn duration(text: &str) -> Option<Duration> {
+    let (number, scale) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 0.001),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => (text, 1.0),
+    };
+    let starts_with_digit = number.starts_with(|c: char| c.is_ascii_digit());
+    let seconds: f64 = number.parse().ok().filter(|_| starts_with_digit)?;
+    Some(Duration::from_secs_f64((seconds * scale).min(WAIT_MAX.as_secs_f64())))
+}
+
+/// `Prefer: wait=30` (RFC 7240). What cannot be read is no preference.
+fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split([',', ';'])).find_map(|part| {
+        let (name, value) = part.trim().split_once('=')?;
+        name.trim().eq_ignore_ascii_case("wait").then(|| duration(value.trim().trim_matches('"')))?
+    })
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let mut gzip = None;
+    let mut any = None;
+    for element in values.flat_map(|value| value.split(',')) {
+        let mut parts = element.split(';').map(str::trim);
+        let coding = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let refused = parts.any(|p| p.strip_prefix("q=").is_some_and(|q| q.parse::<f32>().is_ok_and(|q| q <= 0.0)));
+        match coding.as_str() {
+            "gzip" | "x-gzip" => gzip = Some(!refused),
+            "*" => any = Some(!refused),
+            _ => {}
+        }
+    }
+    gzip.or(any).unwrap_or(false)
+}
+
+fn if_none_match(headers: &HeaderMap, etag: &str) -> bool {
+    let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(|tag| tag.trim().strip_prefix("W/").unwrap_or(tag.trim()))
+        .any(|tag| tag == etag || tag == "*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_read_and_clamped() {
+        assert_eq!(Some(Duration::from_secs(30)), duration("30s"));
+        assert_eq!(Some(Duration::from_secs(30)), duration("30"));
+        assert_eq!(Some(Duration::from_millis(500)), duration("500ms"));
+        for long in ["1e9", "1e999", "55s", "99999999999999999999999s"] {
+            assert_eq!(Some(WAIT_MAX), duration(long), "{long}");
+        }
+        for bad in ["abc", "", "s", "-1", "nan", "inf", "infs", "+3", "3 s", "3m"] {
+            assert_eq!(None, duration(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn preferences_and_codings_are_found_in_lists() {
+        let with = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            headers
+        };
+        assert_eq!(Some(Duration::from_secs(9)), preferred_wait(&with("prefer", "respond-async, wait=9")));
+        assert_eq!(None, preferred_wait(&with("prefer", "wait=soon")));
+        for yes in ["gzip", "br, gzip;q=0.2", "*", "identity;q=0.5, *;q=0.1"] {
+            assert!(accepts_gzip(&with("accept-encoding", yes)), "{yes}");
+        }
+        for no in ["", "identity", "gzip;q=0", "gzip;q=0, *", "br"] {
+            assert!(!accepts_gzip(&with("accept-encoding", no)), "{no}");
+        }
+        assert!(if_none_match(&with("if-none-match", "\"a\", W/\"b\""), "\"b\""));
+        assert!(!if_none_match(&with("if-none-match", "\"a\""), "\"b\""));
+    }
+
+    #[test]
+    fn the_version_below_is_exceeded_by_the_version_alone() {
+        let version = |generation, epoch| Version { generation: Generation(generation), epoch: Epoch(epoch) };
+        for v in [version(5, 3), version(5, 0), version(1, 0)] {
+            assert!(before(v) < v);
+        }
+        assert_eq!(version(4, u64::MAX), before(version(5, 0)));
+    }
+}

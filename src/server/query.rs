@@ -1,0 +1,155 @@
+//! Reading paths and queries: an unknown, repeated or unreadable parameter of a query is 400, a path segment that
+//! cannot be is 422.
+
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path, RawPathParams};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use utoipa::IntoParams;
+
+use super::Shared;
+use super::error::ApiError;
+use crate::domain::Version;
+
+/// The parameters of a path.
+#[derive(Debug)]
+pub struct At<T>(pub T);
+
+/// A query without parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoQuery {}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Consistency {
+    /// Everything committed before the request is seen.
+    #[default]
+    Linearizable,
+    /// What this member has: perhaps old, but without asking anybody.
+    Local,
+}
+
+/// A read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReadQuery {
+    /// How fresh the answer must be; `linearizable` when absent.
+    #[serde(default)]
+    #[param(inline)]
+    pub consistency: Consistency,
+}
+
+/// A read of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// Most entries of the page; 100 when absent.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u16>,
+    /// `next` of the page before.
+    pub cursor: Option<String>,
+    /// How fresh the answer must be; `linearizable` when absent.
+    #[serde(default)]
+    #[param(inline)]
+    pub consistency: Consistency,
+}
+
+/// A query that says how fresh its answer must be.
+pub trait Fresh {
+    /// How fresh.
+    fn consistency(&self) -> Consistency;
+}
+
+/// A read, once this member is as fresh as the query asks.
+#[derive(Debug)]
+pub struct Read<Q = ReadQuery>(pub Q);
+
+impl<Q: DeserializeOwned + Fresh + Send> FromRequestParts<Shared> for Read<Q> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let query: Q = parse(parts.uri.query())?;
+        match query.consistency() {
+            Consistency::Linearizable => app.controller.linearize().await?,
+            Consistency::Local => app.controller.ready()?,
+        }
+        Ok(Self(query))
+    }
+}
+
+/// A query that is read and no more.
+#[derive(Debug)]
+pub struct Query<Q = NoQuery>(pub Q);
+
+impl<Q: DeserializeOwned> FromRequestParts<Shared> for Query<Q> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, ApiError> {
+        parse(parts.uri.query()).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for At<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        match Path::<T>::from_request_parts(parts, app).await {
+            Ok(Path(value)) => Ok(Self(value)),
+            Err(PathRejection::FailedToDeserializePathParams(failure)) => Err(match failure.into_kind() {
+                ErrorKind::InvalidUtf8InPathParam { key } => {
+                    ApiError::malformed("a path segment is not UTF-8").field(key)
+                }
+                ErrorKind::ParseErrorAtKey { key, value, expected_type } => {
+                    ApiError::invalid(key, &format!("{value:?} is not a {expected_type}"))
+                }
+                ErrorKind::DeserializeError { key, value: _, message } => ApiError::invalid(key, &message),
+                ErrorKind::Message(message) => misfit(parts, app, &message).await,
+                other => ApiError::invalid("path", &other.to_string()),
+            }),
+            Err(_) => Err(ApiError::internal("a route without path parameters")),
+        }
+    }
+}
+
+/// The refusal of a segment whose value said no by itself: which one it is, its message tells by quoting it.
+async fn misfit(parts: &mut Parts, app: &Shared, message: &str) -> ApiError {
+    let why = message.split_once(": ").map_or(message, |(_, why)| why);
+    let params = RawPathParams::from_request_parts(parts, app).await.ok();
+    let at_fault = params.as_ref().and_then(|params| {
+        params
+            .iter()
+            .find(|(_, value)| why.starts_with(&format!("{value:?} ")) || why.starts_with(&format!("{value} ")))
+    });
+    ApiError::invalid(at_fault.map_or("path", |(key, _)| key), why)
+}
+
+/// Reads a query.
+pub fn parse<Q: DeserializeOwned>(query: Option<&str>) -> Result<Q, ApiError> {
+    serde_urlencoded::from_str(query.unwrap_or_default())
+        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, "malformed", format!("query: {error}")).field("query"))
+}
+
+/// `G.E`.
+pub fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Version>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(D::Error::custom)
+}
+
+impl Fresh for ReadQuery {
+    fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+}
+
+impl Fresh for ListQuery {
+    fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+}

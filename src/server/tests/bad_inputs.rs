@@ -1,0 +1,250 @@
+//! Bad inputs and their answers, over real sockets.
+
+use super::fixture::Server;
+use crate::domain::Role;
+
+const JSON: &str = "content-type: application/json";
+
+#[tokio::test]
+async fn bodies_that_are_no_json_are_400() {
+    let server = Server::start().await;
+    let deep = format!(r#"{{"host":{}"#, "[".repeat(100_000));
+    for body in [&b""[..], b"{", b"{\"host\":NaN}", b"{} x", b"{\"host\":\"\xff\"}", deep.as_bytes()] {
+        let answer = server.send(Role::Admin, "POST", "/v1/clusters/default/nodes", &[JSON], body).await;
+        assert_eq!("malformed", answer.problem(400), "{}", String::from_utf8_lossy(&body[..body.len().min(40)]));
+    }
+}
+
+#[tokio::test]
+async fn values_that_cannot_be_are_422_and_named() {
+    let server = Server::start().await;
+    server.import_two().await;
+    let shard = format!("/v1/clusters/default/shards/{}", "a".repeat(40));
+    for (method, path, body, field) in [
+        ("POST", "/v1/clusters", r#"{"name":"a b","driver":"flip"}"#, "name"),
+        ("POST", "/v1/clusters", r#"{"name":"a","driver":"flip","policy":{"approvals":3}}"#, "policy.approvals"),
+        ("POST", "/v1/clusters/default/nodes", r#"{"host":"h","port":1,"prt":2}"#, "prt"),
+        ("POST", "/v1/clusters/default/nodes", r#"{"host":"h","port":1,"port":1}"#, "port"),
+        ("POST", "/v1/clusters/default/nodes", r#"{"host":"h h","port":1}"#, "host"),
+        ("POST", "/v1/clusters/default/nodes", r#"{"host":"h","port":1,"shard":"s","replica_of":"t"}"#, "replica_of"),
+        ("POST", "/v1/clusters/default/nodes", "{\"host\":\"h\",\"port\":1,\"reason\":\"a\u{202e}b\"}", "reason"),
+        ("POST", "/v1/clusters/default/plans", r#"{"reweight":{"x":1,"x":2}}"#, "reweight.x"),
+        ("POST", "/v1/clusters/default/plans", r#"{"drain":["x","x"]}"#, "drain"),
+        (
+            "POST",
+            "/v1/clusters/default/plans",
+            r#"{"goal":{"kind":"balance","tolerance_ppm":1000001}}"#,
+            "goal.tolerance_ppm",
+        ),
+        ("POST", "/v1/clusters/default/plans", r#"{"limits":{"slots_per_move":0}}"#, "limits.slots_per_move"),
+        ("PATCH", &shard, r#"{"pinned":[[0,5],[5,9]]}"#, "pinned"),
+        ("PATCH", &shard, r#"{"pinned":[[9,5]]}"#, "pinned[0]"),
+        ("PATCH", &shard, r#"{"pinned":[[0,16384]]}"#, "pinned[0][1]"),
+        ("PATCH", &shard, r#"{"weight":-1}"#, "weight"),
+        ("PATCH", &shard, r#"{"max_slots":1.0}"#, "max_slots"),
+        ("PATCH", &shard, r#"{"min_slots":9,"max_slots":3}"#, "min_slots"),
+        ("GET", "/v1/clusters/default/slots/16384", "", "slot"),
+        ("GET", "/v1/clusters/default/slots/-1", "", "slot"),
+        ("GET", "/v1/clusters/default/slots/1.0", "", "slot"),
+        ("GET", "/v1/clusters/a%20b", "", "cluster"),
+        ("GET", "/v1/clusters/default/plans/%F0%9F%98%80", "", "plan"),
+    ] {
+        let answer = server.send(Role::Admin, method, path, &[JSON, "if-match: \"r1\""], body.as_bytes()).await;
+        assert_eq!("invalid", answer.problem(422), "{path} {body}");
+        let named = answer.json()["field"].as_str().unwrap().to_owned();
+        assert_eq!(field, named, "{path} {body}: {}", answer.json());
+    }
+}
+
+#[tokio::test]
+async fn other_types_and_codings_are_415() {
+    let server = Server::start().await;
+    let body = br#"{"name":"x","driver":"flip"}"#;
+    for headers in [
+        &["content-type: text/plain"][..],
+        &["content-type: application/xml"],
+        &["content-type: application/json; charset=latin1"],
+        &[],
+        &[JSON, "content-encoding: gzip"],
+    ] {
+        let answer = server.send(Role::Admin, "POST", "/v1/clusters", headers, body).await;
+        assert_eq!("unsupported-media-type", answer.problem(415), "{headers:?}");
+    }
+    let charset = ["content-type: application/json; charset=utf-8"];
+    assert_eq!(201, server.send(Role::Admin, "POST", "/v1/clusters", &charset, body).await.status);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_404_and_wrong_methods_405() {
+    let server = Server::start().await;
+    for path in [
+        "/nothing",
+        "/v1/clusters/nope",
+        "/v1/clusters/nope/topology",
+        "/v1/clusters/default/nodes/nope",
+        "/v1/clusters/default/shards/nope",
+        "/v1/clusters/default/plans/p-nope",
+        "/v1/clusters/default/plans/p-nope/rollout",
+        "/v1/clusters/default/",
+        "/V1/clusters",
+    ] {
+        assert_eq!("not-found", server.get(path).await.problem(404), "{path}");
+    }
+    let answer = server.send(Role::Admin, "PUT", "/v1/clusters/default", &[], b"").await;
+    assert_eq!("method-not-allowed", answer.problem(405));
+    let allow: std::collections::BTreeSet<&str> = answer.header("allow").unwrap().split(',').collect();
+    assert_eq!(std::collections::BTreeSet::from(["GET", "HEAD", "PATCH", "DELETE"]), allow);
+    let head = server.send(Role::Admin, "HEAD", "/v1/clusters/default", &[], b"").await;
+    assert_eq!((200, 0), (head.status, head.body.len()));
+    let head = server.send(Role::Admin, "HEAD", "/v1/clusters/nope", &[], b"").await;
+    assert_eq!((404, 0), (head.status, head.body.len()));
+}
+
+#[tokio::test]
+async fn revisions_are_required_and_compared() {
+    let server = Server::start().await;
+    let path = "/v1/clusters/default";
+    let body = br#"{"policy":{"approvals":0}}"#;
+    let patch = |headers: &'static [&'static str]| server.send(Role::Admin, "PATCH", path, headers, body);
+    assert_eq!("precondition-required", patch(&[JSON]).await.problem(428));
+    let mismatch = patch(&[JSON, "if-match: \"r9\""]).await;
+    assert_eq!("revision-mismatch", mismatch.problem(412));
+    assert_eq!("r1", mismatch.json()["revision"]);
+    for bad in [&[JSON, "if-match: r1"], &[JSON, "if-match: *"], &[JSON, "if-match: W/\"r1\""]] {
+        assert_eq!("malformed", patch(bad).await.problem(400), "{bad:?}");
+    }
+    assert_eq!(Some("\"r1\""), server.get(path).await.header("etag"));
+    let patched = patch(&[JSON, "if-match: \"r1\""]).await;
+    assert_eq!((200, Some("\"r2\"")), (patched.status, patched.header("etag")));
+    assert_eq!(0, patched.json()["cluster"]["policy"]["approvals"]);
+    let deleted = server.send(Role::Admin, "DELETE", path, &[], b"").await;
+    assert_eq!("precondition-required", deleted.problem(428));
+    let deleted = server.send(Role::Admin, "DELETE", path, &["if-match: \"r2\""], b"").await;
+    assert_eq!(200, deleted.status);
+    assert!(deleted.json()["generation"].as_u64().unwrap() > 0);
+    assert_eq!("not-found", server.get(path).await.problem(404));
+}
+
+#[tokio::test]
+async fn sizes_are_bounded() {
+    let server = Server::start().await;
+    let large = vec![b' '; 3 << 20];
+    let answer = server.send(Role::Admin, "POST", "/v1/clusters", &[JSON], &large).await;
+    assert_eq!("too-large", answer.problem(413));
+    // Announced alone is enough: nothing of it has to arrive.
+    let announced = format!(
+        "POST /v1/clusters HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{JSON}\r\nauthorization: Bearer {}\r\n\
+         content-length: 3145728\r\n\r\n",
+        server.token(Role::Admin)
+    );
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(5), server.exchange(announced.as_bytes())).await;
+    assert_eq!("too-large", super::fixture::Answer::parse(&answer.expect("at once")).problem(413));
+    let chunked = format!(
+        "POST /v1/clusters HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{JSON}\r\nauthorization: Bearer {}\r\n\
+         transfer-encoding: chunked\r\n\r\n60000\r\n{}\r\n0\r\n\r\n",
+        server.token(Role::Admin),
+        " ".repeat(0x60000)
+    );
+    assert_eq!("too-large", server.raw(chunked.as_bytes()).await.problem(413));
+    // A plan may be larger than other bodies.
+    let plan = server.send(Role::Admin, "POST", "/v1/clusters/default/plans", &[JSON], &large).await;
+    assert_eq!("malformed", plan.problem(400));
+    assert_eq!("uri-too-long", server.get(&format!("/v1/clusters?x={}", "y".repeat(9000))).await.problem(414));
+    assert_eq!(414, server.get(&format!("/v1/{}", "y".repeat(70_000))).await.status);
+    let long = format!("x-long: {}", "y".repeat(17_000));
+    let answer = server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await;
+    assert_eq!("headers-too-large", answer.problem(431));
+    let long = format!("x-long: {}", "y".repeat(600_000));
+    assert_eq!(431, server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await.status);
+    let many: Vec<String> = (0..200).map(|n| format!("x-{n}: y")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!("headers-too-large", server.send(Role::Admin, "GET", "/v1/clusters", &many, b"").await.problem(431));
+}
+
+#[tokio::test]
+async fn ambiguous_requests_are_400_and_end_the_connection() {
+    let server = Server::start().await;
+    let next = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
+    let token = server.token(Role::Admin);
+    for head in [
+        "content-length: 3\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
+        "content-length: 3\r\ncontent-length: 4\r\n",
+        "transfer-encoding: gzip\r\n",
+        "content-length: x\r\n",
+    ] {
+        let request = format!(
+            "POST /v1/clusters HTTP/1.1\r\nhost: x\r\n{JSON}\r\nauthorization: Bearer {token}\r\n{head}\r\n0\r\n\r\n{next}"
+        );
+        let received = server.exchange(request.as_bytes()).await;
+        let text = String::from_utf8_lossy(&received);
+        assert!(text.starts_with("HTTP/1.1 400 "), "{head}: {text}");
+        assert_eq!(1, text.matches("HTTP/1.1 ").count(), "{head}: nothing may be answered after it: {text}");
+    }
+    for request in [
+        format!("GET /livez HTTP/1.1\r\n\r\n{next}"),
+        format!("GET /livez HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n{next}"),
+        format!("GET /livez HTTP/1.1\r\nhost: a b\r\n\r\n{next}"),
+    ] {
+        let received = server.exchange(request.as_bytes()).await;
+        let text = String::from_utf8_lossy(&received);
+        assert_eq!(1, text.matches("HTTP/1.1 ").count(), "{request}: {text}");
+        assert_eq!("malformed", super::fixture::Answer::parse(&received).problem(400), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn queries_are_read_strictly() {
+    let server = Server::start().await;
+    for path in [
+        "/v1/clusters?limit=0",
+        "/v1/clusters?limit=1001",
+        "/v1/clusters?limit=x",
+        "/v1/clusters?limit=1&limit=2",
+        "/v1/clusters?cursor=zz",
+        "/v1/clusters?unknown=1",
+        "/v1/clusters?consistency=perhaps",
+        "/v1/clusters/default?x=1",
+        "/v1/whoami?x=1",
+        "/livez?x=1",
+        "/v1/clusters/default/topology?wait=abc",
+        "/v1/clusters/default/topology?after=1",
+        "/v1/clusters/default/topology?after=1.18446744073709551616",
+        "/v1/clusters/default/topology?delta=1",
+        "/v1/clusters/default/keyslot",
+    ] {
+        assert_eq!("malformed", server.get(path).await.problem(400), "{path}");
+    }
+    let answer = server.send(Role::Admin, "GET", "/v1/clusters", &["accept: text/html"], b"").await;
+    assert_eq!("not-acceptable", answer.problem(406));
+}
+
+#[tokio::test]
+async fn without_a_leader_writes_and_fresh_reads_are_503_and_local_reads_go_on() {
+    let server = Server::start().await;
+    server.group.set_leading(None);
+    for (method, path, body) in [
+        ("GET", "/v1/clusters", ""),
+        ("GET", "/v1/clusters/default/topology?consistency=linearizable", ""),
+        ("POST", "/v1/clusters", r#"{"name":"x","driver":"flip"}"#),
+        ("POST", "/v1/clusters/default/plans", "{}"),
+        ("GET", "/readyz", ""),
+    ] {
+        let answer = server.as_role(Role::Admin, method, path, body).await;
+        assert_eq!("unavailable", answer.problem(503), "{method} {path}");
+        assert_eq!(Some("1"), answer.header("retry-after"));
+    }
+    assert_eq!("stale-member", server.get("/v1/clusters/default/topology?max_stale=5").await.problem(503));
+    assert_eq!(200, server.get("/v1/clusters?consistency=local").await.status);
+    assert_eq!(200, server.get("/v1/clusters/default/topology").await.status);
+}
+
+#[tokio::test]
+async fn request_ids_are_echoed_when_they_are_harmless() {
+    let server = Server::start().await;
+    let id = |answer: &super::fixture::Answer| answer.header("x-request-id").unwrap().to_owned();
+    let answer = server.send(Role::Admin, "GET", "/livez", &["x-request-id: abc-1"], b"").await;
+    assert_eq!("abc-1", id(&answer));
+    let answer = server.send(Role::Admin, "GET", "/livez", &["x-request-id: <script>"], b"").await;
+    assert_eq!(16, id(&answer).len());
+}
