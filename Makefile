@@ -27,7 +27,7 @@ deps: ## Install what the tests need and is missing (Debian packages by name)
 
 .PHONY: test
 test: deps $(VENV)/ready ## Every test: unit, integration, end to end, and the HTTP interface against its description
-	cargo test $(CARGO_FLAGS) --all-targets
+	cargo test $(CARGO_FLAGS)
 	cargo check $(CARGO_FLAGS) --no-default-features --lib
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" tests/fuzz_api.sh
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use slotkeeper::cli;
+use slotkeeper::{app, cli};
 
 /// Coordinates the slots of sharded clusters: exact plans, reviewed, carried out, and seen by every client at once.
 #[derive(Parser)]
@@ -17,6 +17,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Top {
+    /// Run a controller: alone, or as a member of a group
+    Serve(app::ServeArgs),
+    /// Run one controller on loopback for trying things out; no token needed
+    Dev(app::DevArgs),
     #[command(flatten)]
     Other(cli::Command),
 }
@@ -24,6 +28,8 @@ enum Top {
 fn main() -> ExitCode {
     let Arguments { global, command } = Arguments::parse();
     match command {
+        Top::Serve(args) => app::serve(args),
+        Top::Dev(args) => app::dev(args),
         Top::Other(command) => cli::run(&global, command, Arguments::command()),
     }
 }

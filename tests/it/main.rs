@@ -5,6 +5,10 @@ mod architecture;
 mod cli;
 #[cfg(feature = "server")]
 mod client_http;
+#[cfg(feature = "server")]
+mod e2e;
+#[cfg(feature = "server")]
+mod harness;
 mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;

@@ -1,0 +1,207 @@
+//! From a configuration to a running controller, and to its orderly end.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use futures::future::select_all;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{error, info};
+
+use crate::controller::{Controller, FirstStart};
+use crate::domain::{DriverKind, Policy};
+use crate::driver::{Driver, Flip, Manual};
+use crate::executor;
+use crate::raft::{self, OpenError, Raft, Tuning};
+use crate::server::listener::{self, Limits};
+use crate::server::{self, ServerConfig};
+
+use super::args::{DevArgs, ServeArgs};
+use super::config::Config;
+use super::telemetry;
+
+/// The configuration or the data directory cannot be used as given.
+const EXIT_CONFIGURATION: u8 = 2;
+/// The store is damaged, newer than this binary, or another member's.
+const EXIT_STORE: u8 = 10;
+
+/// `slotkeeper serve`: runs until SIGTERM or SIGINT.
+#[must_use]
+pub fn serve(args: ServeArgs) -> ExitCode {
+    match Config::of_serve(args) {
+        Ok(config) => {
+            telemetry::start(config.log_format, "info");
+            run(config, |_| {})
+        }
+        Err(fault) => refuse(&fault),
+    }
+}
+
+/// `slotkeeper dev`: one member on loopback, no tokens, runs until SIGTERM or SIGINT.
+#[must_use]
+pub fn dev(args: DevArgs) -> ExitCode {
+    let data_dir = args.data_dir.display().to_string();
+    match Config::of_dev(args) {
+        Ok(config) => {
+            telemetry::start(config.log_format, "warn");
+            run(config, move |address| welcome(address, &data_dir))
+        }
+        Err(fault) => refuse(&fault),
+    }
+}
+
+fn refuse(fault: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("slotkeeper: {fault}");
+    ExitCode::from(EXIT_CONFIGURATION)
+}
+
+fn welcome(address: SocketAddr, data_dir: &str) {
+    let endpoint = if address.port() == 7373 { String::new() } else { format!(" --endpoint http://{address}") };
+    let text = format!(
+        "slotkeeper {version} for development: http://{address} (documentation at /docs), state in {data_dir}\n\
+         No token is needed. Try, in another terminal:\n\n  \
+         redis-cli cluster nodes | slotkeeper cluster import -{endpoint}\n  \
+         slotkeeper plan create --add 127.0.0.1:7003 --reason 'more room'{endpoint}\n\n\
+         Ctrl-C ends it; the state stays.\n",
+        version = env!("CARGO_PKG_VERSION"),
+    );
+    // A closed standard output must not end the controller.
+    drop(std::io::stdout().write_all(text.as_bytes()));
+    drop(std::io::stdout().flush());
+}
+
+fn run(config: Config, started: impl FnOnce(SocketAddr)) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(fault) => return fail(&anyhow::Error::new(fault).context("the runtime cannot start")),
+    };
+    match runtime.block_on(carry(config, started)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => fail(&fault),
+    }
+}
+
+fn fail(fault: &anyhow::Error) -> ExitCode {
+    eprintln!("slotkeeper: {fault:#}");
+    match fault.downcast_ref::<OpenError>() {
+        Some(OpenError::Config(_) | OpenError::Directory { .. } | OpenError::Locked { .. }) => {
+            ExitCode::from(EXIT_CONFIGURATION)
+        }
+        Some(_) => ExitCode::from(EXIT_STORE),
+        None => ExitCode::FAILURE,
+    }
+}
+
+/// Starts everything, waits for a signal, stops everything: listeners first, the group last.
+async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
+    // First of all, so that a signal ends it in order from the first moment on.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // Bound before the store is opened, so that a second process on the same ports touches nothing.
+    let listener = bind(config.listen).await?;
+    let address = listener.local_addr()?;
+    let peer_listener = match config.peer_listen {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let (raft, peers) = Raft::open(raft_config(&config)).await?;
+    let controller = Controller::new(raft);
+    let (stop, stopping) = watch::channel(false);
+
+    let stopped = |mut stopping: watch::Receiver<bool>| async move {
+        // A sender that is gone is a stop as well.
+        let _ = stopping.wait_for(|stop| *stop).await;
+    };
+    let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual)]);
+    let mut tasks = vec![
+        controller.spawn_background(stopping.clone()),
+        executor::spawn(controller.clone(), drivers, stopping.clone()),
+    ];
+    if let Some(listener) = peer_listener {
+        let stopped = stopped(stopping.clone());
+        tasks.push(tokio::spawn(listener::serve(listener, peers, Limits::default(), stopped)));
+    }
+    let server_config = ServerConfig { insecure_dev: config.insecure_dev, ..ServerConfig::default() };
+    let router = server::router(controller.clone(), server_config);
+    tasks.push(tokio::spawn(listener::serve(listener, router, Limits::default(), stopped(stopping))));
+    info!(%address, "serving");
+
+    let ended_early = tokio::select! {
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => false,
+        // None of them ends by itself but by a defect; a member that goes on without one would only look alive.
+        _ = select_all(&mut tasks) => true,
+        () = async {
+            first_start(&controller, &config).await;
+            started(address);
+            std::future::pending().await
+        } => false,
+    };
+    info!("stopping");
+    stop.send_replace(true);
+    for task in tasks.into_iter().filter(|task| !task.is_finished()) {
+        if let Err(fault) = task.await {
+            error!(%fault, "a task ended badly");
+        }
+    }
+    controller.shutdown().await;
+    anyhow::ensure!(!ended_early, "a part of the controller ended by itself; the log says why");
+    Ok(())
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+fn raft_config(config: &Config) -> raft::Config {
+    let id = config.member_id.unwrap_or(1);
+    let listed = config.initial_members.get(&id).cloned();
+    let own = listed.or_else(|| config.peer_listen.map(|address| address.to_string()));
+    raft::Config {
+        member_id: config.member_id,
+        initial_members: config.initial_members.clone(),
+        tuning: if config.fast_lan { Tuning::fast_lan() } else { Tuning::default() },
+        ..raft::Config::new(&config.data_dir, own.as_deref().unwrap_or("127.0.0.1:0"))
+    }
+}
+
+/// Gives a new group its first cluster and token; returns when the group is in use.
+async fn first_start(controller: &Controller, config: &Config) {
+    let driver = DriverKind::Flip;
+    let policy = Policy { author_may_approve: config.insecure_dev, ..Policy::default_for(driver) };
+    let first = FirstStart { driver, policy };
+    if let Err(fault) = controller.bootstrap(&first, |token| announce(config, token)).await {
+        error!(%fault, "the first start failed");
+    }
+}
+
+/// Shows the first admin token: this once, and nowhere else.
+fn announce(config: &Config, token: &str) {
+    if config.insecure_dev {
+        return;
+    }
+    match &config.admin_token_file {
+        Some(path) => match write_secret(path, token) {
+            Ok(()) => info!(path = %path.display(), "the first admin token is written"),
+            Err(fault) => {
+                error!(path = %path.display(), %fault, "the first admin token cannot be written there");
+                eprintln!("slotkeeper: first admin token, shown this once: {token}");
+            }
+        },
+        None => eprintln!("slotkeeper: first admin token, shown this once: {token}"),
+    }
+}
+
+fn write_secret(path: &std::path::Path, secret: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // Written beside and renamed, so that who waits for the file never reads half of it.
+    let beside = path.with_extension("new");
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    writeln!(file, "{secret}")?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Asks a real controller whatever its own OpenAPI description allows, and much that it does not: no 5xx, no undocumented
+# answer, no body that does not match its schema. Needs `schemathesis` on the PATH (`make test` installs it).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+target/debug/slotkeeper dev --data-dir "$work/dev" --listen 127.0.0.1:0 >"$work/out" 2>"$work/log" &
+controller=$!
+trap 'kill "$controller" 2>/dev/null || true; wait "$controller" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+url=
+for _ in $(seq 200); do
+  url=$(grep -oE 'http://127\.0\.0\.1:[0-9]+' "$work/out" | head -n 1 || true)
+  [ -n "$url" ] && curl -fsS -o /dev/null "$url/readyz" 2>/dev/null && break
+  kill -0 "$controller" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
+  sleep 0.05
+done
+[ -n "$url" ] || { echo "the controller printed no URL" >&2; cat "$work/log" >&2; exit 1; }
+
+# Something to ask about: a real cluster with a plan.
+curl -fsS -o /dev/null -X POST -H 'content-type: text/plain' --data-binary @tests/fixtures/redis/01-3m3r.nodes.txt \
+  "$url/v1/clusters/default/import"
+curl -fsS -o /dev/null -X POST -H 'content-type: application/json' \
+  -d '{"add":[{"name":"new-1","host":"127.0.0.1","port":21003}],"reason":"something to ask about"}' \
+  "$url/v1/clusters/default/plans"
+
+schemathesis run "$url/openapi.json" --url "$url" \
+  --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+  --mode all --max-examples "${FUZZ_EXAMPLES:-25}" --seed "${FUZZ_SEED:-1}" --workers 2 --request-timeout 20 \
+  --generation-database none --no-color
+
+kill -0 "$controller" || { echo "the controller ended under test" >&2; cat "$work/log" >&2; exit 1; }
