@@ -33,6 +33,7 @@ pub(super) const INCARNATION_HEADER: &str = "x-slotkeeper-incarnation";
 /// Time to get a connection: on the network of a raft group a live peer answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Longest wait for a snapshot's answer to begin; raft itself gives up earlier, by its own setting.
+const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a peer gave no answer.
@@ -254,7 +255,11 @@ impl RaftNetworkV2<Types> for Peer {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
-        self.rpc("append", &request, &option).await
+        // openraft's budget is that of a heartbeat. Entries that need longer to arrive (large, or a busy peer) would be
+        // sent again and again and never be committed; heartbeats go their own way, so nothing else waits.
+        let within = if request.entries.is_empty() { option.soft_ttl() } else { option.soft_ttl().max(ENTRIES_WITHIN) };
+        let body = serde_json::to_vec(&request).map_err(|error| NetworkError::new(&error))?;
+        self.send("append", body, within).await
     }
 
     async fn vote(
