@@ -59,15 +59,14 @@ type Shared = Arc<App>;
 /// The whole HTTP interface over a controller.
 pub fn router(controller: Controller, config: ServerConfig) -> Router {
     let (routes, document) = api::routes().split_for_parts();
-    let document = document::finish(document);
-    let app = Arc::new(App {
-        metrics: Metrics::new(controller.clone()),
-        controller,
-        config,
-        document: Bytes::from(render(&document)),
-    });
+    let document = Bytes::from(render(&document::finish(document)));
+    let metrics = Metrics::new(controller.clone());
+    layered(routes.merge(document::ui()), Arc::new(App { controller, config, metrics, document }))
+}
+
+/// Routes with everything around them.
+fn layered(routes: Router<Shared>, app: Shared) -> Router {
     routes
-        .merge(document::ui())
         .layer(from_fn_with_state(Arc::clone(&app), auth::authorise))
         .layer(from_fn_with_state(Arc::clone(&app), guard::check))
         .layer(from_fn_with_state(Arc::clone(&app), observe::observe))

@@ -5,5 +5,6 @@ mod bad_inputs;
 mod document;
 mod fixture;
 mod flow;
+mod panics;
 mod shutdown;
 mod topology;

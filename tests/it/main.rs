@@ -13,6 +13,8 @@ mod keyslot;
 #[cfg(feature = "server")]
 mod nodes_text;
 #[cfg(feature = "server")]
+mod openapi;
+#[cfg(feature = "server")]
 mod plan;
 #[cfg(feature = "server")]
 mod raft;
