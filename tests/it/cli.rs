@@ -580,7 +580,7 @@ fn help_of_every_command() {
         // The same everywhere: shown once, with the first command.
         let own = run.stdout.split("\nGlobal options:").next().unwrap();
         let shown = if whole.is_empty() { run.stdout.as_str() } else { own };
-        whole += &format!("$ slotkeeper {name} -h\n{}\n\n", shown.trim_end());
+        whole.extend(["$ slotkeeper ", name, " -h\n", shown.trim_end(), "\n\n"]);
     }
     insta::assert_snapshot!(whole);
 }
