@@ -12,6 +12,11 @@ use crate::client::{Client, ClientError, Cluster};
 use crate::domain::{ClusterName, NodeId, ShardId};
 use crate::wire::Problem;
 
+/// Longest detail that is printed where its parts are listed too.
+const DETAIL_MAX: usize = 200;
+/// Most changes listed under a refusal.
+const CHANGES_MAX: usize = 5;
+
 /// A controller and the cluster meant. Commands are sequences of calls, so each is waited for.
 pub struct Api {
     runtime: Runtime,
@@ -113,9 +118,18 @@ fn describe(problem: &Problem) -> String {
     if let Some(field) = problem.field.as_ref().filter(|field| !problem.detail.starts_with(field.as_str())) {
         let _ = write!(text, "{field}: ");
     }
-    let _ = write!(text, "{} ({})", problem.detail, problem.code);
-    for change in problem.changes.iter().filter(|change| !problem.detail.contains(change.as_str())) {
+    let detail = if problem.detail.chars().count() > DETAIL_MAX && !problem.changes.is_empty() {
+        &problem.title
+    } else {
+        &problem.detail
+    };
+    let _ = write!(text, "{detail} ({})", problem.code);
+    let told = |change: &&String| !detail.contains(change.as_str());
+    for change in problem.changes.iter().filter(told).take(CHANGES_MAX) {
         let _ = write!(text, "\n  changed since: {change}");
+    }
+    if let Some(more) = problem.changes.iter().filter(told).count().checked_sub(CHANGES_MAX).filter(|more| *more > 0) {
+        let _ = write!(text, "\n  … and {more} more changes");
     }
     for missing in problem.missing.iter().filter(|missing| !problem.detail.contains(missing.as_str())) {
         let _ = write!(text, "\n  missing: {missing}");

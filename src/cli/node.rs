@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 
 use super::api::Api;
 use super::fault::Fault;
+use super::output::Format;
+use super::plan::Names;
 use super::prompt::{can_ask, confirm};
 use super::proposed;
 use super::reason::ReasonArgs;
@@ -195,6 +197,8 @@ fn list(nodes: &[NodeView], settings: &Settings) -> Result<(), Fault> {
     if !settings.output.is_for_people() {
         return settings.output.json_list(nodes);
     }
+    let ids = nodes.iter().flat_map(|node| [node.id.as_str(), node.shard.as_str()]);
+    let names = if settings.output.format == Format::Wide { Names::whole() } else { Names::of(ids) };
     let row = |node: &NodeView| {
         let host = node.host.as_str();
         let state = match node.state {
@@ -203,9 +207,9 @@ fn list(nodes: &[NodeView], settings: &Settings) -> Result<(), Fault> {
             NodeState::Lost => "lost",
         };
         vec![
-            node.id.to_string(),
+            names.show(node.id.as_str()).to_owned(),
             if host.contains(':') { format!("[{host}]:{}", node.port) } else { format!("{host}:{}", node.port) },
-            node.shard.to_string(),
+            names.show(node.shard.as_str()).to_owned(),
             if node.role == NodeRole::Primary { "primary" } else { "replica" }.to_owned(),
             state.to_owned(),
             node.zone.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),

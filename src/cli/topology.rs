@@ -52,6 +52,7 @@ fn watch(api: &Api, settings: &Settings) -> Result<(), Fault> {
         let cache = TopologyCache::start(&api.client, api.cluster.name(), CacheOptions::default());
         let mut versions = cache.watch();
         let mut routes = cache.ready(settings.timeout).await.map_err(fault)?;
+        versions.mark_unchanged();
         let mut faring = true;
         loop {
             print(routes.topology(), settings)?;
