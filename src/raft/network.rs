@@ -32,8 +32,9 @@ pub(super) const INCARNATION_HEADER: &str = "x-slotkeeper-incarnation";
 
 /// Time to get a connection: on the network of a raft group a live peer answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Longest wait for a snapshot's answer to begin; raft itself gives up earlier, by its own setting.
+/// How long entries may take to arrive and to be durable on the other side.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
+/// Longest wait for a snapshot's answer to begin; raft itself gives up earlier, by its own setting.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a peer gave no answer.
