@@ -51,10 +51,12 @@ fn watch(api: &Api, settings: &Settings) -> Result<(), Fault> {
     api.wait(async {
         let cache = TopologyCache::start(&api.client, api.cluster.name(), CacheOptions::default());
         let mut versions = cache.watch();
-        let mut routes = cache.ready(settings.timeout).await.map_err(fault)?;
-        versions.mark_unchanged();
+        cache.ready(settings.timeout).await.map_err(fault)?;
         let mut faring = true;
         loop {
+            // Before the map is read: a version that comes in between wakes the wait below, and none is printed twice.
+            versions.mark_unchanged();
+            let routes = cache.routes().ok_or_else(|| Fault::error("the cache lost its map"))?;
             print(routes.topology(), settings)?;
             loop {
                 tokio::select! {
@@ -71,7 +73,6 @@ fn watch(api: &Api, settings: &Settings) -> Result<(), Fault> {
                     }
                 }
             }
-            routes = cache.routes().ok_or_else(|| Fault::error("the cache lost its map"))?;
         }
     })
 }
