@@ -91,7 +91,7 @@ impl Raft {
                 Submitted::Committed { index, applied } => {
                     // The command is committed whatever this member does; behind, it answers all the same.
                     let _ = timeout_at(Instant::now() + WITHIN, self.wait_applied(index)).await;
-                    return Ok(Committed { index, applied });
+                    return Ok(Committed { index, applied: *applied });
                 }
                 Submitted::Unknown => return Err(RaftError::Timeout),
                 Submitted::NotLeader => self.retry_until(deadline).await?,

@@ -20,7 +20,7 @@ pub(super) enum Submitted {
         /// Its index in the log.
         index: u64,
         /// What applying it gave.
-        applied: Applied,
+        applied: Box<Applied>,
     },
     /// Not even written: this member does not lead.
     NotLeader,
@@ -43,7 +43,7 @@ pub(super) async fn write(core: &Core, command: Arc<Command>, within: Duration) 
     match timeout(within, core.client_write(Request(command))).await {
         Ok(Ok(written)) => Submitted::Committed {
             index: written.log_id.index,
-            applied: written.data.0.expect("the answer to a command is what applying it gave"),
+            applied: Box::new(written.data.0.expect("the answer to a command is what applying it gave")),
         },
         Ok(Err(CoreError::APIError(ClientWriteError::ForwardToLeader(_)))) => Submitted::NotLeader,
         Ok(Err(error)) => {

@@ -1,7 +1,7 @@
 //! From a configuration to a running member.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -287,10 +287,9 @@ fn check_identity(config: &Config, id: MemberId, stored: Identity) -> Result<Ide
     let other = |stored: String, configured: String| {
         Err(OpenError::OtherIdentity { path: config.data_dir.clone(), stored, configured })
     };
-    if config.member_id.is_some() || !config.initial_members.is_empty() {
-        if stored.member_id != id {
-            return other(format!("member {}", stored.member_id), format!("member {id}"));
-        }
+    let told = config.member_id.is_some() || !config.initial_members.is_empty();
+    if told && stored.member_id != id {
+        return other(format!("member {}", stored.member_id), format!("member {id}"));
     }
     let group = config.new_group_id();
     if !config.initial_members.is_empty() && stored.group_id != group {
@@ -314,5 +313,8 @@ fn random_id() -> String {
 
 /// Bytes as lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

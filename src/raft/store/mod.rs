@@ -241,9 +241,3 @@ impl RaftLogStorage<Types> for Store {
         self.send(Job::Purge { upto })
     }
 }
-
-/// The database of a data directory, for tests that damage it.
-#[cfg(test)]
-pub(super) fn database_path(dir: &Path) -> std::path::PathBuf {
-    dir.join(schema::DATABASE)
-}

@@ -1,13 +1,20 @@
 //! The store against openraft's own suite, against damage and against crashes.
 
+use std::fs;
 use std::sync::Arc;
 
-use openraft::StorageError;
+use openraft::storage::{RaftLogStorageExt, RaftStateMachine};
 use openraft::testing::log::{StoreBuilder, Suite};
+use openraft::vote::RaftLeaderId;
+use openraft::{EntryPayload, RaftSnapshotBuilder, StorageError};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::super::machine::{Machine, Replica};
+use super::super::types::Request;
 use super::*;
+use crate::domain::{ClusterId, ClusterName, DriverKind, Instant, Policy, Principal};
+use crate::state::{COMMAND_VERSION, Command, Op};
 
 fn no_fatal() -> FatalHook {
     FatalHook::new(|reason| panic!("fatal: {reason}"))
@@ -18,9 +25,7 @@ struct OnDisk;
 impl StoreBuilder<Types, Store, Machine, TempDir> for OnDisk {
     async fn build(&self) -> Result<(TempDir, Store, Machine), StorageError<Types>> {
         let dir = TempDir::new().unwrap();
-        let (store, loaded) = Store::open(dir.path(), no_fatal()).unwrap();
-        let replica = Arc::new(Replica::new(loaded.snapshot.as_ref()));
-        let machine = Machine::new(replica, store.clone(), loaded.snapshot, no_fatal());
+        let (store, machine) = reopen(dir.path()).await;
         Ok((dir, store, machine))
     }
 }
@@ -28,4 +33,229 @@ impl StoreBuilder<Types, Store, Machine, TempDir> for OnDisk {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_keeps_the_contract_of_openraft() {
     Suite::test_all(OnDisk).await.unwrap();
+}
+
+async fn reopen(dir: &Path) -> (Store, Machine) {
+    let (store, loaded) = Store::open(dir, no_fatal()).unwrap();
+    if loaded.identity.is_none() {
+        let identity = Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into() };
+        store.save_identity(&identity).await.unwrap();
+    }
+    let replica = Arc::new(Replica::new(loaded.snapshot.as_ref()));
+    let machine = Machine::new(replica, store.clone(), loaded.snapshot, no_fatal());
+    (store, machine)
+}
+
+fn log_id(index: u64) -> LogId {
+    let leader = openraft::impls::leader_id_std::LeaderId::<u64, u64>::new(1, 1);
+    LogId::new(leader.to_committed(), index)
+}
+
+/// Entry `index`: a cluster is made, or deleted again.
+fn entry(index: u64) -> Entry {
+    let name = ClusterName::new("a").unwrap();
+    let op = if index.is_multiple_of(2) {
+        let (driver, id) = (DriverKind::Manual, ClusterId::new(&format!("id-{index}")).unwrap());
+        Op::CreateCluster { name, id, driver, policy: Policy::default_for(driver) }
+    } else {
+        Op::DeleteCluster { name, if_match: None }
+    };
+    let by = Principal::system("test");
+    let command = Command { version: COMMAND_VERSION, at: Instant(index), by, reason: None, idempotency: None, op };
+    Entry { log_id: log_id(index), payload: EntryPayload::Normal(Request(Arc::new(command))) }
+}
+
+async fn append(store: &mut Store, indexes: std::ops::Range<u64>) {
+    store.blocking_append(indexes.map(entry)).await.unwrap();
+}
+
+async fn apply(machine: &mut Machine, indexes: std::ops::Range<u64>) {
+    machine.apply(futures::stream::iter(indexes.map(|index| Ok((entry(index), None))))).await.unwrap();
+}
+
+/// A closed store with a vote, entries 4 to 20, a snapshot at 9 and one at 14.
+async fn filled() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let (mut store, mut machine) = reopen(dir.path()).await;
+    store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
+    append(&mut store, 0..21).await;
+    for (from, upto) in [(0, 10), (10, 15)] {
+        apply(&mut machine, from..upto).await;
+        machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    }
+    apply(&mut machine, 15..21).await;
+    store.purge(log_id(3)).await.unwrap();
+    store.save_committed(Some(log_id(20))).await.unwrap();
+    store.close().await;
+    dir
+}
+
+fn change(dir: &TempDir, sql: &str) {
+    let changed = Connection::open(dir.path().join(schema::DATABASE)).unwrap().execute(sql, []).unwrap();
+    assert!(changed > 0, "{sql}");
+}
+
+fn refusal(dir: &TempDir) -> String {
+    let error = Store::open(dir.path(), no_fatal()).err().expect("refused");
+    assert_eq!(error.exit_code(), 10, "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn what_was_written_is_read_again() {
+    let dir = filled().await;
+    let (mut store, loaded) = Store::open(dir.path(), no_fatal()).unwrap();
+    assert_eq!(loaded.vote, Some(Vote::new_committed(1, 1)));
+    assert_eq!((loaded.purged, loaded.committed), (Some(log_id(3)), Some(log_id(20))));
+    assert_eq!(store.try_get_log_entries(..).await.unwrap(), (4..21).map(entry).collect::<Vec<_>>());
+    assert_eq!(loaded.snapshot.unwrap().0.last_log_id, Some(log_id(14)));
+    let audit = store.audit(0, 100).await.unwrap();
+    assert_eq!(audit.iter().map(|record| record.seq).collect::<Vec<_>>(), (1..=21).collect::<Vec<_>>());
+    assert_eq!(store.audit(19, 1).await.unwrap(), audit[19..20]);
+}
+
+#[tokio::test]
+async fn damage_is_refused_with_its_place() {
+    let cases = [
+        (
+            "UPDATE raft_log SET entry = replace(entry, '\"at\":9', '\"at\":8') WHERE idx = 9",
+            "raft_log, entry 9: its checksum is",
+        ),
+        ("DELETE FROM raft_log WHERE idx = 9", "raft_log, entry 10: entry 9 was expected here: there is a gap"),
+        ("DELETE FROM raft_log WHERE idx < 7", "raft_log, entry 7: entry 4 was expected here: there is a gap"),
+        ("UPDATE raft_log SET idx = 99 WHERE idx = 20", "raft_log, entry 99: its checksum is"),
+        ("DELETE FROM raft_meta WHERE key = 'vote'", "raft_meta, key \"vote\": it is missing, and there is a log"),
+        ("DELETE FROM raft_meta WHERE key = 'identity'", "raft_meta, key \"identity\": it is missing"),
+        ("UPDATE raft_meta SET value = 'x' WHERE key = 'purged'", "raft_meta, key \"purged\": its checksum is"),
+        ("DELETE FROM raft_snapshot", "no snapshot covers the entries before 4"),
+        ("UPDATE raft_snapshot SET state = '{}'", "raft_snapshot, row 2: its checksum is"),
+        ("DELETE FROM raft_audit WHERE seq = 3", "raft_audit, record 4: record 3 was expected here"),
+        ("DELETE FROM raft_audit WHERE seq > 10", "raft_audit: the records 11 to 15 are missing"),
+        ("UPDATE raft_audit SET record = 'x' WHERE seq = 7", "raft_audit, record 7: its checksum is"),
+    ];
+    for (sql, place) in cases {
+        let dir = filled().await;
+        change(&dir, sql);
+        let refusal = refusal(&dir);
+        assert!(refusal.contains(place) && refusal.contains("slotkeeper.db"), "{sql}: {refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_newer_schema_and_a_torn_file_are_refused() {
+    let dir = filled().await;
+    Connection::open(dir.path().join(schema::DATABASE)).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    assert!(refusal(&dir).ends_with("has schema version 2; this version knows up to 1"));
+
+    let dir = filled().await;
+    let path = dir.path().join(schema::DATABASE);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 4096]).unwrap();
+    refusal(&dir);
+    fs::write(&path, b"SQLite format 4\0 and then nothing like it").unwrap();
+    refusal(&dir);
+}
+
+#[tokio::test]
+async fn a_damaged_newest_snapshot_gives_way_to_the_one_before() {
+    let dir = filled().await;
+    change(&dir, "UPDATE raft_snapshot SET state = '{}' WHERE id = 2");
+    let (_, mut machine) = reopen(dir.path()).await;
+    assert_eq!(machine.applied_state().await.unwrap().0, Some(log_id(9)));
+    // From it, the log gives the same state; the audit records that are there already are found equal.
+    apply(&mut machine, 10..21).await;
+    machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_replay_that_gives_another_audit_record_ends_the_member() {
+    let dir = filled().await;
+    let (sent, fatal) = std::sync::mpsc::channel();
+    let hook = FatalHook::new(move |reason| sent.send(reason.to_owned()).unwrap());
+    let (store, _) = Store::open(dir.path(), hook).unwrap();
+    let mut record = store.audit(4, 1).await.unwrap().remove(0);
+    record.summary.push_str(" or not");
+    store.add_audit(vec![record]).unwrap();
+    // The write that carries it fails, and so does every later one: nothing is retried.
+    assert!(store.audit(0, 1).await.is_err());
+    assert!(store.clone().save_vote(&Vote::new_committed(2, 1)).await.is_err());
+    let reason = fatal.recv().unwrap();
+    assert!(reason.contains("audit record 5 is stored with another content"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_directory_is_for_one_process_and_free_after_the_close() {
+    let dir = TempDir::new().unwrap();
+    let (store, _) = reopen(dir.path()).await;
+    let error = Store::open(dir.path(), no_fatal()).err().unwrap();
+    assert!(matches!(error, OpenError::Locked { .. }) && error.exit_code() == 2, "{error}");
+    store.close().await;
+    Store::open(dir.path(), no_fatal()).unwrap();
+}
+
+/// What a killed process leaves: the files as they are now.
+fn crash(dir: &Path) -> TempDir {
+    let left = TempDir::new().unwrap();
+    for file in [schema::DATABASE.into(), format!("{}-wal", schema::DATABASE)] {
+        fs::copy(dir.join(&file), left.path().join(&file)).unwrap();
+    }
+    left
+}
+
+#[tokio::test]
+async fn a_crash_after_any_write_loses_nothing_that_was_reported_durable() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, mut machine) = reopen(dir.path()).await;
+    let mut purged = None;
+    for round in 0..20 {
+        store.save_vote(&Vote::new_committed(round + 1, 1)).await.unwrap();
+        append(&mut store, round * 3..round * 3 + 3).await;
+        apply(&mut machine, round * 3..round * 3 + 3).await;
+        store.save_committed(Some(log_id(round * 3 + 2))).await.unwrap();
+        if round % 5 == 4 {
+            machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+            purged = Some(log_id(round * 3 - 3));
+            store.purge(purged.unwrap()).await.unwrap();
+        }
+        let left = crash(dir.path());
+        let (mut after, loaded) = Store::open(left.path(), no_fatal()).unwrap();
+        assert_eq!(loaded.vote, Some(Vote::new_committed(round + 1, 1)));
+        // A purge need not have reached the disk, an appended entry must have.
+        assert!(loaded.purged <= purged);
+        let last = after.get_log_state().await.unwrap().last_log_id;
+        assert_eq!(last, Some(log_id(round * 3 + 2)));
+        let (meta, state) = loaded.snapshot.unwrap_or_default();
+        let replica = Arc::new(Replica::new(Some(&(meta.clone(), state))));
+        let mut machine_after = Machine::new(Arc::clone(&replica), after.clone(), None, no_fatal());
+        let from = meta.last_log_id.map_or(0, |id| id.index + 1);
+        apply(&mut machine_after, from..round * 3 + 3).await;
+        assert_eq!(replica.look(|state, _| state.audit_head.seq), round * 3 + 3);
+        assert_eq!(after.audit(0, 1000).await.unwrap().len() as u64, round * 3 + 3);
+    }
+}
+
+#[tokio::test]
+async fn a_torn_write_ahead_log_loses_its_tail_only_and_damage_before_it_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, _machine) = reopen(dir.path()).await;
+    store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
+    for index in 0..20 {
+        append(&mut store, index..index + 1).await;
+    }
+    let left = crash(dir.path());
+    let path = schema::wal_path(left.path());
+    let bytes = fs::read(&path).unwrap();
+
+    fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();
+    let (mut after, _) = Store::open(left.path(), no_fatal()).unwrap();
+    assert_eq!(after.get_log_state().await.unwrap().last_log_id, Some(log_id(18)));
+    after.close().await;
+
+    let left = crash(dir.path());
+    let path = schema::wal_path(left.path());
+    let mut bent = bytes.clone();
+    bent[bytes.len() / 2] ^= 1;
+    fs::write(&path, bent).unwrap();
+    let refusal = refusal(&left);
+    assert!(refusal.contains("slotkeeper.db-wal, frame") && refusal.contains("not a torn tail"), "{refusal}");
 }

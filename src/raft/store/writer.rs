@@ -92,10 +92,14 @@ impl Writer {
             // The close is told last, when the file is free for the next process.
             let (closing, written): (Vec<Job>, Vec<Job>) =
                 batch.drain(..).partition(|job| matches!(job, Job::Close(_)));
-            written.into_iter().for_each(|job| job.report(Ok(())));
+            for job in written {
+                job.report(Ok(()));
+            }
             if !closing.is_empty() {
                 self.close();
-                closing.into_iter().for_each(|job| job.report(Ok(())));
+                for job in closing {
+                    job.report(Ok(()));
+                }
                 return;
             }
         }
