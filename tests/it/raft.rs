@@ -7,13 +7,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use slotkeeper::domain::{ClusterId, ClusterName, DriverKind, Instant, MemberId, Policy, Principal};
-use slotkeeper::raft::{Committed, Config, FatalHook, Raft, RaftError, Tuning};
+use slotkeeper::raft::{Committed, Config, FatalHook, OpenError, Raft, RaftError, Tuning};
 use slotkeeper::state::{COMMAND_VERSION, Command, Op};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+/// Commands after which a member that missed them needs a snapshot.
+const TURNS: usize = 700;
 /// No step of a test takes longer on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -166,6 +168,13 @@ async fn leader_of(members: &[Member]) -> usize {
     timeout(DEADLINE, seek).await.expect("a leader in time")
 }
 
+/// Index of the first entry in the log of a member's store.
+fn first_entry(dir: &Path) -> Option<u64> {
+    let connection = rusqlite::Connection::open(dir.join("slotkeeper.db")).unwrap();
+    let first: Option<i64> = connection.query_row("SELECT min(idx) FROM raft_log", [], |row| row.get(0)).unwrap();
+    first.map(|first| u64::try_from(first).unwrap())
+}
+
 async fn same_state(members: &[Member]) {
     eventually("the same state on all members", || async {
         let hashes: Vec<_> = members.iter().map(|member| member.raft.state_hash()).collect();
@@ -256,10 +265,14 @@ async fn the_leader_ends_and_another_goes_on_and_nothing_is_lost_over_a_restart_
         member.stop().await;
     }
     let members = three.start_all().await;
-    for member in &members {
-        member.recovered().await;
-        member.raft.linearize().await.unwrap();
+    // Asked from the first moment on: a read waits or is refused, but never answers from before the restart.
+    futures::future::join_all(members.iter().map(|member| async {
+        timeout(DEADLINE, async { while member.raft.linearize().await.is_err() {} }).await.expect("a read in time");
         assert_eq!(names(&member.raft), ["after", "before"]);
+    }))
+    .await;
+    for member in &members {
+        assert!(member.raft.status().recovered);
         assert_eq!(member.raft.state_hash().1, hash);
         assert_eq!(member.raft.audit(0, 10).await.unwrap().len(), 2);
     }
@@ -288,7 +301,7 @@ async fn a_member_without_a_majority_answers_within_its_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_lagged_behind_the_purged_log_catches_up_from_a_snapshot() {
-    let tuning = Tuning { snapshot_every: 300, entries_kept: 50, ..quick() };
+    let tuning = Tuning { snapshot_every: 200, entries_kept: 20, ..quick() };
     let three = Three::new(tuning).await;
     let mut members = three.start_all().await;
     must_submit(&members[0].raft, &create("first")).await;
@@ -298,15 +311,21 @@ async fn a_member_that_lagged_behind_the_purged_log_catches_up_from_a_snapshot()
     lagging.stop().await;
 
     leader_of(&members).await;
-    for number in 0..1000 {
+    for number in 0..TURNS {
         must_submit(&members[0].raft, &turn(number)).await;
+    }
+    for member in &three.configs[..2] {
+        eventually("what the lagging member needs is purged", || async {
+            first_entry(&member.data_dir).is_some_and(|first| first > lagging_at + 1)
+        })
+        .await;
     }
     let member = three.start(2).await;
     member.recovered().await;
     members.push(member);
     same_state(&members).await;
     let (index, _) = members[2].raft.state_hash();
-    assert!(index >= lagging_at + 1000);
+    assert!(index >= lagging_at + TURNS as u64);
     let audits: Vec<_> = {
         let mut audits = Vec::new();
         for member in &members {
@@ -314,7 +333,7 @@ async fn a_member_that_lagged_behind_the_purged_log_catches_up_from_a_snapshot()
         }
         audits
     };
-    assert_eq!(audits[0].len(), 1001);
+    assert_eq!(audits[0].len(), TURNS + 1);
     assert!(audits.iter().all(|audit| *audit == audits[0]), "the audit chain came with the snapshot");
 
     // The member goes on from the snapshot that it was given.
@@ -326,4 +345,98 @@ async fn a_member_that_lagged_behind_the_purged_log_catches_up_from_a_snapshot()
     for member in members {
         member.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lead_is_handed_over_on_request() {
+    let three = Three::new(quick()).await;
+    let members = three.start_all().await;
+    must_submit(&members[0].raft, &create("a")).await;
+    same_state(&members).await;
+    let leader = leader_of(&members).await;
+    let next = (leader + 1) % 3;
+    members[leader].raft.transfer_leader(members[next].raft.status().id).await.unwrap();
+    let mut leading = members[next].raft.leading();
+    timeout(DEADLINE, leading.wait_for(Option::is_some)).await.expect("it leads in time").unwrap();
+    must_submit(&members[leader].raft, &create("b")).await;
+    for member in members {
+        member.stop().await;
+    }
+}
+
+async fn open_error(config: Config) -> OpenError {
+    Raft::open(config).await.err().expect("refused")
+}
+
+#[tokio::test]
+async fn a_contradiction_in_the_configuration_or_a_foreign_store_is_refused() {
+    let three = Three::new(quick()).await;
+    let first = &three.configs[0];
+
+    let unlisted = Config { peer_address: "127.0.0.1:9".into(), ..first.clone() };
+    assert!(open_error(unlisted.clone()).await.to_string().contains("is not among the initial members"));
+    let wrong_id = Config { member_id: Some(2), ..first.clone() };
+    assert!(open_error(wrong_id).await.to_string().contains("is member 1 of the initial members, not 2"));
+    let unknown_id = Config { member_id: Some(7), ..unlisted };
+    assert!(open_error(unknown_id).await.to_string().contains("member 7 is not among the initial members"));
+    let hasty = Config { tuning: Tuning { heartbeat_ms: 500, ..quick() }, ..first.clone() };
+    assert_eq!(open_error(hasty).await.exit_code(), 2);
+
+    let (raft, _) = Raft::open(first.clone()).await.unwrap();
+    let error = open_error(first.clone()).await;
+    assert!(matches!(error, OpenError::Locked { .. }) && error.exit_code() == 2, "{error}");
+    raft.shutdown().await;
+
+    let other_member = Config { data_dir: first.data_dir.clone(), ..three.configs[1].clone() };
+    let error = open_error(other_member).await;
+    assert!(error.to_string().contains("is of member 1, not of member 2") && error.exit_code() == 10, "{error}");
+    let mut other_group = first.clone();
+    other_group.initial_members.remove(&3);
+    let error = open_error(other_group).await;
+    assert!(error.to_string().contains("is of group ") && error.exit_code() == 10, "{error}");
+
+    // Without the list the store itself says who it is.
+    let bare = Config { initial_members: BTreeMap::new(), ..first.clone() };
+    let (raft, _) = Raft::open(bare).await.unwrap();
+    assert_eq!(raft.status().id, 1);
+    raft.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_peer_listener_answers_members_of_its_group_only() {
+    let dir = TempDir::new().unwrap();
+    let address = free_addresses(1).await[0];
+    let member = Member::start(config(dir.path(), address)).await;
+    must_submit(&member.raft, &create("a")).await;
+    let group = member.raft.status().group_id;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let ask = async |path: &str, group: &str, incarnation: &str, body: Vec<u8>| {
+        let request = client
+            .post(format!("http://{address}{path}"))
+            .header("x-slotkeeper-group", group)
+            .header("x-slotkeeper-member", "2")
+            .header("x-slotkeeper-incarnation", incarnation);
+        let response = request.body(body).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let (status, text) = ask("/raft/v1/1/read-index", &group, "first", b"null".to_vec()).await;
+    assert!(status == 200 && text.contains("from"), "{status} {text}");
+    for (path, group, incarnation, body, status, says) in [
+        ("/raft/v1/3/read-index", &*group, "first", "null", 421, "this is member 1, not 3"),
+        ("/raft/v1/1/read-index", "another", "first", "null", 403, "not \"another\""),
+        ("/raft/v1/1/read-index", &group, "second", "null", 403, "has another store than before"),
+        ("/raft/v1/1/vote", &group, "first", "{", 400, "EOF"),
+        ("/raft/v1/1/append", &group, "first", "[]", 400, "invalid length"),
+        ("/raft/v1/1/snapshot", &group, "first", "", 400, "head"),
+        ("/raft/v1/x/vote", &group, "first", "{}", 400, ""),
+        ("/raft/v2/1/vote", &group, "first", "{}", 404, ""),
+    ] {
+        let (found, text) = ask(path, group, incarnation, body.as_bytes().to_vec()).await;
+        assert!(found == status && text.contains(says), "{path} {body}: {found} {text}");
+    }
+    assert_eq!(ask("/raft/v1/1/vote", &group, "first", vec![b' '; 65 << 10]).await.0, 413);
+
+    let large = Command { reason: Some("x".repeat(512 << 10)), ..create("b") };
+    assert!(matches!(member.raft.submit(large).await, Err(RaftError::TooLarge { .. })));
+    member.stop().await;
 }
