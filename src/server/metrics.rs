@@ -1,4 +1,4 @@
-//! Metrics in the text format of OpenMetrics: requests, waiters, epochs, raft, rollouts, and the process.
+//! Metrics in the text format of `OpenMetrics`: requests, waiters, epochs, raft, rollouts, and the process.
 
 use std::collections::BTreeMap;
 use std::fmt;

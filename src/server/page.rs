@@ -1,5 +1,7 @@
 //! Pages: a limit, and an opaque cursor that survives changes of the list between two pages.
 
+use std::fmt::Write as _;
+
 use super::error::ApiError;
 use super::query::ListQuery;
 use crate::wire::Page;
@@ -25,7 +27,15 @@ pub fn after(query: &ListQuery) -> Result<Option<String>, ApiError> {
 
 /// The cursor of a key.
 pub fn cursor(key: &str) -> String {
-    key.bytes().map(|byte| format!("{byte:02x}")).collect()
+    hex(key.as_bytes())
+}
+
+/// Bytes as hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a String takes every write");
+        hex
+    })
 }
 
 /// The page of entries that come after the cursor's key. `entries` are ascending by key.

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::clusters::RemovalQuery;
-use super::placing::Placing;
 use super::{ClusterPath, ConditionalHeaders, ListQuery, NodePath, ReadQuery, WriteHeaders, tagged};
 use crate::controller::{Caller, Change, Changed, Propose};
 use crate::domain::{ClusterName, Goal, NodeId, Rejection, Tolerance};
@@ -98,9 +97,8 @@ pub async fn add_node(
 ) -> Result<Response, ApiError> {
     let Body(add) = &input.body;
     app.controller.linearize().await?;
-    let cluster = app.controller.cluster(&name)?;
     let spec = NodeSpec::from(add.clone());
-    let change = Placing::new(&cluster, [&spec]).add(&spec, "")?;
+    let change = app.place(&name, &[(&spec, String::new())])?.remove(0);
     let Change::AddNode { node, .. } = &change else { unreachable!("placing adds nodes") };
     let (id, caller) = (node.id.clone(), input.caller(add.reason.as_ref()));
     let propose = balance(add.propose, add.reason.as_ref());

@@ -10,7 +10,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::placing::Placing;
 use super::{ClusterPath, ListQuery, PlanPath, ReadQuery, WriteHeaders, tagged};
 use crate::controller::{Change, Changed, Cluster, PlanRecord, Propose};
 use crate::domain::{ClusterName, Goal, Invalid, PlanId, Rejection, ShardId, SlotSet, Tolerance};
@@ -18,7 +17,7 @@ use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body};
 use crate::server::page::page;
 use crate::server::query::{At, Read};
-use crate::server::{Shared, views};
+use crate::server::{App, Shared, views};
 use crate::wire::plan::MoveView;
 use crate::wire::{Fault, Page, PlanAnswer, PlanDiff, PlanItem, PlanRequest, PlanView, ShardCount, schema};
 
@@ -49,12 +48,9 @@ pub struct PairPath {
 }
 
 /// The changes that a request asks for, in order.
-fn changes(request: &PlanRequest, cluster: &Cluster) -> Result<Vec<Change>, ApiError> {
-    let mut placing = Placing::new(cluster, &request.add);
-    let mut changes = Vec::new();
-    for (index, spec) in request.add.iter().enumerate() {
-        changes.push(placing.add(spec, &format!("add[{index}]."))?);
-    }
+fn desired(app: &App, cluster: &ClusterName, request: &PlanRequest) -> Result<Vec<Change>, ApiError> {
+    let asked: Vec<_> = request.add.iter().enumerate().map(|(index, spec)| (spec, format!("add[{index}]."))).collect();
+    let mut changes = app.place(cluster, &asked)?;
     changes.extend(request.drain.iter().map(|node| Change::DrainNode { node: node.clone(), lost: false }));
     changes.extend(request.drain_shards.iter().map(|shard| Change::DrainShard { shard: shard.clone() }));
     changes.extend(request.reweight.iter().map(|(shard, weight)| Change::SetShard {
@@ -124,9 +120,9 @@ pub async fn propose_plan(
     request.validate()?;
     app.controller.linearize().await?;
     let cluster = app.controller.cluster(&name)?;
-    let (changes, propose) = (changes(request, &cluster)?, proposal(request, &cluster)?);
+    let (desired, propose) = (desired(&app, &name, request)?, proposal(request, &cluster)?);
     let caller = input.caller(request.reason.as_ref());
-    let changed = app.controller.change(&caller, &name, changes, Some(propose), input.query.dry_run).await;
+    let changed = app.controller.change(&caller, &name, desired, Some(propose), input.query.dry_run).await;
     let changed = changed.map_err(|error| app.refuse(&name, error))?;
     Ok(respond(&changed, input.query.dry_run))
 }

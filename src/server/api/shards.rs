@@ -74,19 +74,19 @@ pub async fn change_shard(
     At(path): At<ShardPath>,
     input: Input<Body<ShardPatch>>,
 ) -> Result<Response, ApiError> {
-    let Body(patch) = &input.body;
+    let Body(wanted) = &input.body;
     let if_match = Some(input.if_match()?);
-    patch.validate()?;
+    wanted.validate()?;
     let change = Change::SetShard {
         shard: path.shard.clone(),
         if_match,
-        weight: patch.weight,
-        min_slots: patch.min_slots,
-        max_slots: patch.max_slots,
-        pinned: patch.pinned.clone(),
+        weight: wanted.weight,
+        min_slots: wanted.min_slots,
+        max_slots: wanted.max_slots,
+        pinned: wanted.pinned.clone(),
     };
-    let propose = balance(patch.propose, patch.reason.as_ref());
-    let answer = app.change_shard(&input.caller(patch.reason.as_ref()), &path, change, propose).await?;
+    let propose = balance(wanted.propose, wanted.reason.as_ref());
+    let answer = app.change_shard(&input.caller(wanted.reason.as_ref()), &path, change, propose).await?;
     Ok(tagged(StatusCode::OK, answer.shard.revision.0, answer))
 }
 

@@ -34,7 +34,7 @@ pub async fn list_tokens(
     State(app): State<Shared>,
     Read(query): Read<ListQuery>,
 ) -> Result<Json<Page<TokenView>>, ApiError> {
-    page(&query, &app.controller.tokens(), |token| token.id.as_str(), |token| views::token(token)).map(Json)
+    page(&query, &app.controller.tokens(), |token| token.id.as_str(), views::token).map(Json)
 }
 
 /// Create a token. Its secret is in the answer and nowhere else.

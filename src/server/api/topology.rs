@@ -91,13 +91,11 @@ pub async fn topology(
         return Ok(app.full(&newest, &headers, false));
     }
     let found = app.wait_newer(&cluster, after, wait, stopping.map(|extension| extension.0)).await?;
-    match found {
-        Some(snapshot) => Ok(app.full(&snapshot, &headers, false)),
-        None => {
-            let newest = app.newest(&cluster)?;
-            Ok(app.unchanged(&newest, &headers))
-        }
+    if let Some(snapshot) = found {
+        return Ok(app.full(&snapshot, &headers, false));
     }
+    let newest = app.newest(&cluster)?;
+    Ok(app.unchanged(&newest, &headers))
 }
 
 impl App {

@@ -71,7 +71,7 @@ async fn what_is_no_valid_token_is_401() {
         "Bearer ".to_owned(),
         "Bearer nonsense".to_owned(),
         format!("Basic {good}"),
-        format!("Bearer {}x", good),
+        format!("Bearer {good}x"),
         format!("Bearer {}", &good[..good.len() - 1]),
         format!("Bearer {good}\r\nauthorization: Bearer {good}"),
     ] {

@@ -105,16 +105,16 @@ async fn revisions_are_required_and_compared() {
     let server = Server::start().await;
     let path = "/v1/clusters/default";
     let body = br#"{"policy":{"approvals":0}}"#;
-    let patch = |headers: &'static [&'static str]| server.send(Role::Admin, "PATCH", path, headers, body);
-    assert_eq!("precondition-required", patch(&[JSON]).await.problem(428));
-    let mismatch = patch(&[JSON, "if-match: \"r9\""]).await;
+    let change = |headers: &'static [&'static str]| server.send(Role::Admin, "PATCH", path, headers, body);
+    assert_eq!("precondition-required", change(&[JSON]).await.problem(428));
+    let mismatch = change(&[JSON, "if-match: \"r9\""]).await;
     assert_eq!("revision-mismatch", mismatch.problem(412));
     assert_eq!("r1", mismatch.json()["revision"]);
     for bad in [&[JSON, "if-match: r1"], &[JSON, "if-match: *"], &[JSON, "if-match: W/\"r1\""]] {
-        assert_eq!("malformed", patch(bad).await.problem(400), "{bad:?}");
+        assert_eq!("malformed", change(bad).await.problem(400), "{bad:?}");
     }
     assert_eq!(Some("\"r1\""), server.get(path).await.header("etag"));
-    let patched = patch(&[JSON, "if-match: \"r1\""]).await;
+    let patched = change(&[JSON, "if-match: \"r1\""]).await;
     assert_eq!((200, Some("\"r2\"")), (patched.status, patched.header("etag")));
     assert_eq!(0, patched.json()["cluster"]["policy"]["approvals"]);
     let deleted = server.send(Role::Admin, "DELETE", path, &[], b"").await;

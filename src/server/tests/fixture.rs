@@ -152,7 +152,9 @@ impl Server {
             head += "\r\n";
         }
         if !body.is_empty() || method != "GET" {
-            head += &format!("content-length: {}\r\n", body.len());
+            head += "content-length: ";
+            head += &body.len().to_string();
+            head += "\r\n";
         }
         head += "\r\n";
         [head.as_bytes(), body].concat()

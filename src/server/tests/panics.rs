@@ -20,9 +20,9 @@ async fn a_panic_is_a_problem_and_is_counted() {
     let config = ServerConfig { insecure_dev: true, ..ServerConfig::default() };
     let app = Arc::new(App { controller, config, metrics, document });
     let routes = axum::Router::new().route("/livez", get(|| async { panic!("of the test") as &'static str }));
-    let router = layered(routes, Arc::clone(&app));
+    let service = layered(routes, Arc::clone(&app));
     let request = Request::get("/livez").header("host", "localhost").body(Body::empty()).unwrap();
-    let answer = router.oneshot(request).await.unwrap();
+    let answer = service.oneshot(request).await.unwrap();
     assert_eq!(500, answer.status().as_u16());
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     let problem: crate::wire::Problem = serde_json::from_slice(&body).unwrap();
