@@ -1,3 +1,5 @@
+//! Tests of publishing: never back, no lost wake, one rendering per version.
+
 use std::io::Read as _;
 use std::time::Duration;
 
