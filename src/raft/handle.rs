@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::leader::{self, ReadIndex, Submitted};
 use super::machine::Replica;
-use super::network::{Acquaintance, PeerError, Peers};
+use super::network::{Acquaintance, OTHER_STORE, PeerError, Peers};
 use super::open::hex;
 use super::rpc::Contact;
 use super::store::Store;
@@ -28,6 +28,8 @@ use crate::state::{AuditRecord, Command, State};
 const WITHIN: Duration = Duration::from_secs(2);
 /// How long to wait before looking for a leader again.
 const RETRY: Duration = Duration::from_millis(20);
+/// Longest pause before a member that was not there is greeted again.
+const GREET_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
 
 /// A member of the group. Cheap to clone.
 #[derive(Clone)]
@@ -212,6 +214,10 @@ impl Raft {
         let raft = Self { inner: Arc::new(inner) };
         // The tasks hold what they need and not the handle: a handle dropped without shutdown does not live on in them.
         let core = raft.inner.core.clone();
+        let mut others = first_members.clone();
+        others.extend(members(&raft.metrics()).map(|(id, node)| (id, node.clone())));
+        others.remove(&raft.id());
+        raft.spawn(greet(raft.inner.peers.clone(), others, on_fatal.clone()));
         raft.spawn(begin(core.clone(), first_members));
         raft.spawn(follow(Arc::downgrade(&raft.inner), core.clone(), on_fatal));
         let recovered = raft.inner.recovered.clone();
@@ -324,6 +330,27 @@ async fn begin(core: Core, first_members: BTreeMap<MemberId, BasicNode>) {
         Ok(true) => {}
         Err(error) => tracing::error!("raft did not start: {error}"),
     }
+}
+
+/// Makes the members known to each other before any of them can have lost its store: only then can one that comes
+/// back without it be told from the one it was. One that is told so itself ends.
+async fn greet(peers: Peers, others: BTreeMap<MemberId, BasicNode>, on_fatal: FatalHook) {
+    let (peers, on_fatal) = (&peers, &on_fatal);
+    let meet = others.iter().map(|(&id, node)| async move {
+        let mut pause = RETRY;
+        loop {
+            match peers.greet((id, &node.addr)).await {
+                Ok(()) => return,
+                Err(PeerError::Refused { status: OTHER_STORE, why }) => {
+                    return on_fatal.call(&format!("member {id} refuses this member: {why}"));
+                }
+                Err(error) => tracing::debug!("member {id} is not there yet: {error}"),
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(GREET_AT_LEAST_EVERY);
+        }
+    });
+    futures::future::join_all(meet).await;
 }
 
 /// Tells whether this member leads, and ends the process when raft has ended by itself.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +31,11 @@ pub(super) const MEMBER_HEADER: &str = "x-slotkeeper-member";
 /// See [`Identity::incarnation`].
 pub(super) const INCARNATION_HEADER: &str = "x-slotkeeper-incarnation";
 
+/// HTTP status of the answer to one who is outside the group.
+pub(super) const FOREIGN: u16 = 403;
+/// HTTP status of the answer to a member that comes back with another store.
+pub(super) const OTHER_STORE: u16 = 409;
+
 /// Time to get a connection: on the network of a raft group a live peer answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long entries may take to arrive and to be durable on the other side.
@@ -56,6 +62,23 @@ pub(super) enum PeerError {
     Unknown(String),
 }
 
+/// Why a request or an answer is not heard.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stranger {
+    /// It is from no member of this group.
+    #[error("{0}")]
+    Outside(String),
+    /// It is from a member with another store than before.
+    #[error(
+        "member {0} has another store than before: a member that lost its data has forgotten its votes and what it \
+         acknowledged, and comes back under a new id"
+    )]
+    OtherStore(MemberId),
+    /// Who it is from cannot be made durable.
+    #[error(transparent)]
+    Store(#[from] io::Error),
+}
+
 /// What this member knows of the others' identities, and tells them of its own.
 pub(super) struct Acquaintance {
     pub(super) identity: Identity,
@@ -68,35 +91,31 @@ impl Acquaintance {
         Self { identity, store, peers: Mutex::new(peers) }
     }
 
-    /// Checks that a request or answer comes from the group, and from the store that its member had from the first:
-    /// one that lost its disk has forgotten its vote and what it acknowledged, and may not act under its old id.
-    pub(super) async fn check(&self, headers: &HeaderMap) -> Result<MemberId, String> {
+    /// Checks that a request or answer comes from the group, and from the store that its member had from the first.
+    pub(super) async fn check(&self, headers: &HeaderMap) -> Result<MemberId, Stranger> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (group, ours) = (text(GROUP_HEADER), &self.identity.group_id);
         if group != ours {
-            return Err(format!("this is a member of group {ours}, not {group:?}"));
+            return Err(Stranger::Outside(format!("this is a member of group {ours}, not {group:?}")));
         }
-        let member = text(MEMBER_HEADER).parse().map_err(|_| format!("{MEMBER_HEADER} is no member id"))?;
+        let member =
+            text(MEMBER_HEADER).parse().map_err(|_| Stranger::Outside(format!("{MEMBER_HEADER} is no member id")))?;
         let incarnation = text(INCARNATION_HEADER);
         if incarnation.is_empty() {
-            return Err(format!("{INCARNATION_HEADER} is missing"));
+            return Err(Stranger::Outside(format!("{INCARNATION_HEADER} is missing")));
         }
         let learned = {
             let mut peers = self.peers.lock().expect("held for a moment only");
             match peers.get(&member) {
                 Some(known) if known == incarnation => return Ok(member),
-                Some(_) => {
-                    return Err(format!(
-                        "member {member} has another store than before: a member that lost its data comes back under a new id"
-                    ));
-                }
+                Some(_) => return Err(Stranger::OtherStore(member)),
                 None => {
                     peers.insert(member, incarnation.to_owned());
                     peers.clone()
                 }
             }
         };
-        self.store.save_peers(&learned).await.map_err(|error| error.to_string())?;
+        self.store.save_peers(&learned).await?;
         Ok(member)
     }
 }
@@ -131,6 +150,11 @@ impl Peers {
             snapshots: client(0)?,
             forwards: client(64)?,
         })
+    }
+
+    /// Makes this member and another known to each other.
+    pub(super) async fn greet(&self, to: (MemberId, &str)) -> Result<(), PeerError> {
+        self.call(&self.forwards, to, "hello", b"null".to_vec(), Duration::from_secs(1)).await
     }
 
     /// Sends a client's request on to the leader.
@@ -174,15 +198,15 @@ impl Peers {
         let status = response.status().as_u16();
         if status == 200 {
             let from = self.acquaintance.check(response.headers()).await;
-            if from.as_ref() != Ok(&target) {
-                let why = from.err().unwrap_or_else(|| format!("the answer is not from member {target}"));
+            if !matches!(from, Ok(member) if member == target) {
+                let why = from.err().map_or("the answer is from another member".to_owned(), |error| error.to_string());
                 tracing::error!("member {target} is not heard: {why}");
                 return Err(PeerError::Unknown(why));
             }
             return response.json().await.map_err(|error| PeerError::Unknown(chain(&error)));
         }
         let why = response.text().await.unwrap_or_default();
-        if status == 403 {
+        if status == FOREIGN || status == OTHER_STORE {
             tracing::error!("member {target} refuses this member: {why}");
         }
         match status {

@@ -261,6 +261,20 @@ impl Raft {
         let (store, loaded) = tokio::task::spawn_blocking(move || Store::open(&dir, hook))
             .await
             .map_err(|error| OpenError::Start(error.to_string()))??;
+        let started = Self::with_store(config, id, core_config, store.clone(), loaded).await;
+        if started.is_err() {
+            store.close().await;
+        }
+        started
+    }
+
+    async fn with_store(
+        config: Config,
+        id: MemberId,
+        core_config: Arc<openraft::Config>,
+        store: Store,
+        loaded: Loaded,
+    ) -> Result<(Self, Router), OpenError> {
         let Loaded { identity, peers, snapshot, .. } = loaded;
         let identity = match identity {
             Some(stored) => check_identity(&config, id, stored)?,

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::codec;
 use super::leader;
 use super::machine::SnapshotContent;
-use super::network::{Acquaintance, GROUP_HEADER, INCARNATION_HEADER, MEMBER_HEADER};
+use super::network::{Acquaintance, FOREIGN, GROUP_HEADER, INCARNATION_HEADER, MEMBER_HEADER, OTHER_STORE, Stranger};
 use super::store::Store;
 use super::types::{Core, Snapshot, SnapshotMeta, Vote};
 use crate::domain::MemberId;
@@ -59,6 +59,7 @@ pub(super) fn router(member: Member) -> Router {
     let limit = |bytes| DefaultBodyLimit::max(bytes);
     Router::new()
         .route(&at("append"), post(append).layer(limit(ENTRIES_MAX_BYTES)))
+        .route(&at("hello"), post(hello).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("vote"), post(vote).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("pre-vote"), post(pre_vote).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("transfer-leader"), post(transfer_leader).layer(limit(SMALL_MAX_BYTES)))
@@ -76,7 +77,14 @@ impl Member {
         if target != own {
             return Err((StatusCode::MISDIRECTED_REQUEST, format!("this is member {own}, not {target}")));
         }
-        self.acquaintance.check(headers).await.map(drop).map_err(|why| (StatusCode::FORBIDDEN, why))
+        self.acquaintance.check(headers).await.map(drop).map_err(|stranger| {
+            let status = match stranger {
+                Stranger::Outside(_) => FOREIGN,
+                Stranger::OtherStore(_) => OTHER_STORE,
+                Stranger::Store(_) => 503,
+            };
+            (StatusCode::from_u16(status).expect("a valid status"), stranger.to_string())
+        })
     }
 
     fn reply<T: Serialize, E: std::fmt::Display>(&self, answer: Result<T, E>) -> Reply {
@@ -159,6 +167,11 @@ async fn submit(
 async fn read_index(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
     member.admit(target, &headers).await?;
     member.reply(Ok::<_, io::Error>(leader::read_index(&member.core, FORWARDED_WITHIN).await))
+}
+
+async fn hello(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
+    member.admit(target, &headers).await?;
+    member.reply(Ok::<_, io::Error>(()))
 }
 
 #[derive(Serialize, Deserialize)]

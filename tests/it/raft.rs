@@ -348,6 +348,36 @@ async fn a_member_that_lagged_behind_the_purged_log_catches_up_from_a_snapshot()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_lost_its_store_may_not_act_under_its_old_id() {
+    let three = Three::new(quick()).await;
+    let mut members = three.start_all().await;
+    for member in &members {
+        must_submit(&member.raft, &create("a")).await;
+    }
+    same_state(&members).await;
+    // A follower: the leader's own store is what the others follow.
+    let leader = leader_of(&members).await;
+    let lost = (leader + 1) % 3;
+    members.remove(lost).stop().await;
+    std::fs::remove_dir_all(&three.configs[lost].data_dir).unwrap();
+    let (sent, mut fatal) = tokio::sync::mpsc::unbounded_channel();
+    let on_fatal = FatalHook::new(move |reason| drop(sent.send(reason.to_owned())));
+    let wiped = Member::start(Config { on_fatal, ..three.configs[lost].clone() }).await;
+
+    // With its vote, an old leader could be elected again: it has none, and it ends.
+    let reason = timeout(DEADLINE, fatal.recv()).await.expect("it is told in time").unwrap();
+    assert!(reason.contains("has another store than before"), "{reason}");
+    assert!(wiped.raft.submit(create("c")).await.is_err());
+    must_submit(&members[0].raft, &create("b")).await;
+    assert_eq!(names(&members[0].raft), ["a", "b"]);
+    same_state(&members).await;
+    for member in members {
+        member.stop().await;
+    }
+    wiped.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lead_is_handed_over_on_request() {
     let three = Three::new(quick()).await;
     let members = three.start_all().await;
@@ -424,7 +454,7 @@ async fn the_peer_listener_answers_members_of_its_group_only() {
     for (path, group, incarnation, body, status, says) in [
         ("/raft/v1/3/read-index", &*group, "first", "null", 421, "this is member 1, not 3"),
         ("/raft/v1/1/read-index", "another", "first", "null", 403, "not \"another\""),
-        ("/raft/v1/1/read-index", &group, "second", "null", 403, "has another store than before"),
+        ("/raft/v1/1/read-index", &group, "second", "null", 409, "has another store than before"),
         ("/raft/v1/1/vote", &group, "first", "{", 400, "EOF"),
         ("/raft/v1/1/append", &group, "first", "[]", 400, "invalid length"),
         ("/raft/v1/1/snapshot", &group, "first", "", 400, "head"),
