@@ -21,13 +21,33 @@ done
 # Something to ask about: a real cluster with a plan.
 curl -fsS -o /dev/null -X POST -H 'content-type: text/plain' --data-binary @tests/fixtures/redis/01-3m3r.nodes.txt \
   "$url/v1/clusters/default/import"
-curl -fsS -o /dev/null -X POST -H 'content-type: application/json' \
+curl -fsS -X POST -H 'content-type: application/json' \
   -d '{"add":[{"name":"new-1","host":"127.0.0.1","port":21003}],"reason":"something to ask about"}' \
-  "$url/v1/clusters/default/plans"
+  "$url/v1/clusters/default/plans" >"$work/plan.json"
+plan=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["plan"]["id"])' "$work/plan.json")
 
-schemathesis run "$url/openapi.json" --url "$url" \
-  --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
-  --mode all --max-examples "${FUZZ_EXAMPLES:-25}" --seed "${FUZZ_SEED:-1}" --workers 1 --request-timeout 20 \
-  --generation-with-security-parameters false --no-color
+ask() { # configuration file, then options
+  local config=$1
+  shift
+  schemathesis --config-file "$config" run "$url/openapi.json" --url "$url" \
+    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+    --mode all --seed "${FUZZ_SEED:-1}" --workers 1 --request-timeout 20 --generation-database none \
+    --generation-with-security-parameters false --warnings off --no-color "$@"
+}
+
+# Whatever the description allows, most of it about things that are not there.
+: >"$work/anything.toml"
+ask "$work/anything.toml" --phases examples,coverage --max-examples 5
+# The same about things that are: a cluster, its plan, a node, a shard.
+cat >"$work/known.toml" <<TOML
+[parameters]
+cluster = "default"
+plan = "$plan"
+other = "$plan"
+node = "new-1"
+shard = "new-1"
+action = "a-1"
+TOML
+ask "$work/known.toml" --phases fuzzing --max-examples "${FUZZ_EXAMPLES:-20}"
 
 kill -0 "$controller" || { echo "the controller ended under test" >&2; cat "$work/log" >&2; exit 1; }

@@ -34,7 +34,7 @@ const EXIT_STORE: u8 = 10;
 pub fn serve(args: ServeArgs) -> ExitCode {
     match Config::of_serve(args) {
         Ok(config) => {
-            telemetry::start(config.log_format, "info");
+            telemetry::start(config.log_format, "info,openraft=warn");
             run(config, |_| {})
         }
         Err(fault) => refuse(&fault),
@@ -47,7 +47,7 @@ pub fn dev(args: DevArgs) -> ExitCode {
     let data_dir = args.data_dir.display().to_string();
     match Config::of_dev(args) {
         Ok(config) => {
-            telemetry::start(config.log_format, "warn");
+            telemetry::start(config.log_format, "warn,openraft=error");
             run(config, move |address| welcome(address, &data_dir))
         }
         Err(fault) => refuse(&fault),

@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-/// Name, number of masters adopted with all slots, and the fewest moves for one shard more (by hand: the new shard's
-/// share, and what the others have above their own).
-const PLANNED: [(&str, u64); 8] = [
+/// Name, and the fewest moves for one shard more (by hand: the share of the fourth of four shards).
+const PLANNED: [(&str, u64); 9] = [
     ("01-3m3r.nodes.txt", 4096),
     ("02-midmigration-bystander.nodes.txt", 4096),
     ("02-midmigration-source-replica.nodes.txt", 4096),
@@ -14,6 +13,7 @@ const PLANNED: [(&str, u64); 8] = [
     ("03b-failed-master-replica-promoted.nodes.txt", 4096),
     ("04a-hostname-set-pref-ip.nodes.txt", 4096),
     ("04b-hostname-preferred-one-missing.nodes.txt", 4096),
+    ("09a-tls-cluster-asked-plaintext.nodes.txt", 4096),
     ("10-ipv6.nodes.txt", 4096),
 ];
 
@@ -46,4 +46,9 @@ async fn each_real_output_is_adopted_and_planned_or_refused_with_the_reason() {
     let body = json!({"nodes_text": fixture("06-handshake.nodes.txt"), "dialled": "127.0.0.1"});
     let adopted = member.post("/v1/clusters/open/import", body).await.expect(200);
     assert_eq!((&adopted["cluster"]["nodes"], &adopted["cluster"]["unassigned"]), (&json!(1), &json!(16383)));
+    // One master with slot 100 alone: the rest has no owner, and two shards end with half each.
+    let request = json!({"add": [{"name": "new-1", "host": "127.0.0.9", "port": 7000}]});
+    let plan = member.post("/v1/clusters/open/plans", request).await.expect(201)["plan"].clone();
+    assert_eq!((&plan["summary"]["slots"], &plan["summary"]["assigned"]), (&json!(0), &json!(16383)));
+    assert!(target(&plan).values().all(|&after| after == 8192), "{:?}", target(&plan));
 }
