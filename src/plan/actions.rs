@@ -1,6 +1,6 @@
 //! Actions: the moves of each pair of shards, cut to size and ordered by how much each improves the balance.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::quota::Shares;
@@ -42,37 +42,39 @@ pub(super) fn steps(
     slots_per_step: u32,
     scale: &Scale<'_>,
 ) -> Vec<Step> {
-    let mut queue: BinaryHeap<Pair> = BinaryHeap::new();
     let mut counts = counts.to_vec();
-    for mut steps in pairs(before, after, slots_per_step) {
+    let mut pairs = pairs(before, after, slots_per_step);
+    // The heap holds little more than the gains: it is shuffled far more often than a pair is touched.
+    let mut queue: BinaryHeap<Next> = BinaryHeap::with_capacity(pairs.len());
+    for (pair, steps) in pairs.iter_mut().enumerate() {
         steps.reverse();
-        let (from, to) = (steps[0].from, steps[0].to);
-        queue.push(Pair { gain: scale.gain(&counts, from, to), from, to, steps });
+        queue.push(Next { gain: scale.gain(&counts, steps[0].from, steps[0].to), pair: Reverse(pair) });
     }
     let mut ordered = Vec::new();
-    while let Some(mut pair) = queue.pop() {
+    while let Some(next) = queue.pop() {
+        let Reverse(pair) = next.pair;
+        let steps = &mut pairs[pair];
+        let (from, to) = steps.last().map(|step| (step.from, step.to)).expect("queued while a step is left");
         // Gains only fall as the counts come nearer to the shares, so a gain that still holds is the largest. One that
         // has fallen by less than an eighth counts too: else every step of a shard would shuffle all of its pairs.
-        let now = scale.gain(&counts, pair.from, pair.to);
-        if now < pair.gain.reduced() {
-            pair.gain = now;
-            queue.push(pair);
+        let now = scale.gain(&counts, from, to);
+        if now < next.gain.reduced() {
+            queue.push(Next { gain: now, ..next });
             continue;
         }
-        let step = pair.steps.pop().expect("pairs without steps are dropped");
+        let step = steps.pop().expect("queued while a step is left");
         let slots: u32 = step.pieces.iter().map(|(first, last)| last - first + 1).sum();
-        counts[usize::from(step.from)] -= slots;
-        counts[usize::from(step.to)] += slots;
+        counts[usize::from(from)] -= slots;
+        counts[usize::from(to)] += slots;
         ordered.push(step);
-        if !pair.steps.is_empty() {
-            pair.gain = scale.gain(&counts, pair.from, pair.to);
-            queue.push(pair);
+        if !steps.is_empty() {
+            queue.push(Next { gain: scale.gain(&counts, from, to), ..next });
         }
     }
     ordered
 }
 
-/// The changes of owner by pair, each cut into steps in slot order.
+/// The changes of owner by pair, ascending, each cut into steps in slot order.
 fn pairs(before: &[u16], after: &[u16], slots_per_step: u32) -> Vec<Vec<Step>> {
     let mut changes: Vec<(u16, u16, Piece)> = Vec::new();
     for (slot, (&from, &to)) in (0_u32..).zip(before.iter().zip(after)) {
@@ -107,33 +109,12 @@ fn cut(changes: &[(u16, u16, Piece)], slots_per_step: u32) -> Vec<Step> {
     steps
 }
 
-/// The steps of one pair that are left, the next one last.
-struct Pair {
+/// A pair that has a step left, by its gain; the first pair where gains are equal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
     gain: Gain,
-    from: u16,
-    to: u16,
-    steps: Vec<Step>,
+    pair: Reverse<usize>,
 }
-
-impl Ord for Pair {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.gain.cmp(&other.gain).then_with(|| (other.from, other.to).cmp(&(self.from, self.to)))
-    }
-}
-
-impl PartialOrd for Pair {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Pair {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Pair {}
 
 /// By how much one slot from here to there lowers Σ(t−q)²/w: a fraction, after the urgency of the source.
 #[derive(Clone, Copy, Debug)]
