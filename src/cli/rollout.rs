@@ -179,7 +179,8 @@ fn line(rollout: &RolloutView) -> String {
         progress.slots_in_flight
     );
     if progress.actions_failed > 0 {
-        let _ = write!(text, ", {} actions failed", progress.actions_failed);
+        let actions = if progress.actions_failed == 1 { "action" } else { "actions" };
+        let _ = write!(text, ", {} {actions} failed", progress.actions_failed);
     }
     if let Some(pace) = rollout.slots_per_second.or(rollout.slots_per_second_max) {
         let _ = write!(text, ", {pace} slots/s");

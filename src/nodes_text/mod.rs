@@ -30,8 +30,8 @@ pub struct Adopted {
 /// Why the text cannot be adopted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodesTextError {
-    /// Malformed; names the line (from 1).
-    #[error("line {line}: {why}")]
+    /// Malformed; names the line (from 1) where it is one line's fault.
+    #[error("{}{why}", if *line == 0 { String::new() } else { format!("line {line}: ") })]
     Malformed {
         /// Line number from 1; 0 for the text as a whole.
         line: usize,

@@ -32,9 +32,9 @@ fn sound(text: impl AsRef<[u8]>) -> Adopted {
 fn malformed_texts_are_refused_with_the_line() {
     let two = |second: &str| master(A, 7000, "0-16383") + second;
     for (text, words) in [
-        (String::new(), "line 0: the text is empty"),
-        ("\n\r\n".to_owned(), "line 0: the text is empty"),
-        ("\u{feff}".to_owned(), "line 0: the text is empty"),
+        (String::new(), "the text is empty"),
+        ("\n\r\n".to_owned(), "the text is empty"),
+        ("\u{feff}".to_owned(), "the text is empty"),
         (two("short line"), "line 2: 2 fields where at least 8 belong: \"short line\""),
         (two(&format!("{B} 10.0.0.1:1@2 master - 0 0 3")), "line 2: 7 fields"),
         (two("\n\nvars currentEpoch 3 lastVoteEpoch 0"), "line 4: this is a nodes.conf file"),
