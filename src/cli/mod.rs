@@ -23,6 +23,7 @@ mod table;
 mod token;
 mod topology;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -77,11 +78,17 @@ pub enum Command {
         #[arg(value_enum)]
         shell: Shell,
     },
+    /// Write a manual page of every command
+    Man {
+        /// The folder to write them to; made when it is not there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Print the version
     Version,
 }
 
-/// Carries out a command and gives the process's exit code. `program` is the whole command line, for completions.
+/// Carries out a command and gives the process's exit code. `program` is the whole command line, for completions and manual pages.
 #[must_use]
 pub fn run(global: &GlobalArgs, command: Command, program: clap::Command) -> ExitCode {
     let outcome = Settings::resolve(global).and_then(|settings| dispatch(command, &settings, program));
@@ -103,6 +110,7 @@ fn dispatch(command: Command, settings: &Settings, program: clap::Command) -> Re
         Command::Audit(command) => audit::run(&command, settings),
         Command::Config(command) => config::run(&command, settings),
         Command::Completions { shell } => completions(shell, program, settings),
+        Command::Man { folder } => man(&folder, program),
         Command::Version => {
             let version = env!("CARGO_PKG_VERSION");
             if settings.output.is_for_people() {
@@ -118,4 +126,9 @@ fn completions(shell: Shell, mut program: clap::Command, settings: &Settings) ->
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, "slotkeeper", &mut script);
     settings.output.text(&String::from_utf8_lossy(&script))
+}
+
+fn man(folder: &Path, program: clap::Command) -> Result<(), Fault> {
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(program, folder));
+    written.map_err(|fault| Fault::error(fault.to_string()).about(folder.display()))
 }

@@ -566,6 +566,7 @@ const COMMANDS: &[&str] = &[
     "config check",
     "config show",
     "completions",
+    "man",
     "version",
 ];
 
@@ -583,6 +584,24 @@ fn help_of_every_command() {
         whole.extend(["$ slotkeeper ", name, " -h\n", shown.trim_end(), "\n\n"]);
     }
     insta::assert_snapshot!(whole);
+}
+
+#[test]
+fn a_manual_page_of_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man");
+    assert_eq!(run(&["man", pages.to_str().unwrap()]).code, 0);
+    for name in COMMANDS {
+        let page = pages.join(format!("slotkeeper-{}.1", name.replace(' ', "-")));
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        assert!(text.contains(".SH OPTIONS"), "{name}");
+    }
+    assert!(pages.join("slotkeeper.1").is_file());
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let refused = run(&["man", file.to_str().unwrap()]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains(file.to_str().unwrap()), "{}", refused.stderr);
 }
 
 #[test]
