@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::future::Future;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
@@ -51,6 +52,11 @@ impl Api {
     /// The refusal with its exit code.
     pub fn call<T>(&self, answer: impl Future<Output = Result<T, ClientError>>) -> Result<T, Fault> {
         self.runtime.block_on(answer).map_err(Fault::from)
+    }
+
+    /// Lets some time pass. The timer is made inside the runtime: outside of one there is no clock to ask.
+    pub fn pause(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// Waits for something that is no single answer.

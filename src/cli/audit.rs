@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 
 use super::api::Api;
 use super::fault::Fault;
-use super::output::escape;
+use super::output::{Format, escape};
+use super::plan::Names;
 use super::settings::Settings;
 use crate::wire::AuditView;
 
@@ -55,15 +56,15 @@ pub fn run(command: &AuditCommand, settings: &Settings) -> Result<(), Fault> {
     if matches!(command, AuditCommand::List(_)) && !settings.output.is_for_people() {
         return settings.output.json_list(&latest);
     }
-    latest.iter().try_for_each(|record| print(record, settings))?;
+    print(&latest, settings)?;
     if matches!(command, AuditCommand::List(_)) {
         return Ok(());
     }
     loop {
-        api.wait(tokio::time::sleep(EVERY));
+        api.pause(EVERY);
         let mut new = Vec::new();
         reader.read(&api, args, |record| new.push(record))?;
-        new.iter().try_for_each(|record| print(record, settings))?;
+        print(&new, settings)?;
     }
 }
 
@@ -91,14 +92,23 @@ impl Reader {
     }
 }
 
-fn print(record: &AuditView, settings: &Settings) -> Result<(), Fault> {
+fn print(records: &[AuditView], settings: &Settings) -> Result<(), Fault> {
     if !settings.output.is_for_people() {
-        return settings.output.json(record);
+        return records.iter().try_for_each(|record| settings.output.json(record));
     }
+    let lines: Vec<String> = records.iter().map(line).collect();
+    let names = match settings.output.format {
+        Format::Wide => Names::whole(),
+        _ => Names::within(lines.iter().map(String::as_str)),
+    };
+    lines.iter().try_for_each(|line| settings.output.text(&names.shorten(line)))
+}
+
+fn line(record: &AuditView) -> String {
     let place = [record.cluster.as_ref().map(ToString::to_string), record.subject.clone()];
     let place: Vec<String> = place.into_iter().flatten().collect();
     let reason = record.reason.as_ref().map(|reason| format!(" | {reason}")).unwrap_or_default();
-    settings.output.text(&escape(&format!(
+    escape(&format!(
         "{:>6}  {}  {} ({})  {}  {}  {}{reason}",
         record.seq,
         record.at,
@@ -107,5 +117,5 @@ fn print(record: &AuditView, settings: &Settings) -> Result<(), Fault> {
         record.action,
         place.join("/"),
         record.summary
-    )))
+    ))
 }

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 
 use super::api::Api;
 use super::fault::Fault;
-use super::output::escape;
+use super::output::{Format, escape};
+use super::plan::Names;
 use super::settings::Settings;
 use crate::domain::{Slot, hash_tag};
 
@@ -58,7 +59,8 @@ pub fn run(command: &SlotCommand, settings: &Settings) -> Result<(), Fault> {
             };
             let moving = slot.moving.as_ref().map(|moving| format!(", moving {} -> {}", moving.from, moving.to));
             let moving = escape(&moving.unwrap_or_default());
-            output.text(&format!("slot {}: {owner}{moving} (epoch {})", slot.slot, slot.epoch))
+            let text = format!("slot {}: {owner}{moving} (epoch {})", slot.slot, slot.epoch);
+            output.text(&shortened(&text, settings))
         }
         SlotCommand::Explain(args) => {
             let api = Api::open(settings)?;
@@ -69,7 +71,7 @@ pub fn run(command: &SlotCommand, settings: &Settings) -> Result<(), Fault> {
             let owner = explained.owner.as_ref().map_or("nobody", |owner| owner.as_str());
             let mut text = format!("slot {}: {owner}\n", explained.slot);
             explained.because.iter().for_each(|why| text.extend(["  ", &escape(why), "\n"]));
-            output.text(&text)
+            output.text(&shortened(&text, settings))
         }
         SlotCommand::OfKey(args) => {
             let key = args.key.as_bytes();
@@ -81,4 +83,8 @@ pub fn run(command: &SlotCommand, settings: &Settings) -> Result<(), Fault> {
             output.json(&serde_json::json!({"key": text(key), "hash_tag": text(hash_tag(key)), "slot": slot}))
         }
     }
+}
+
+fn shortened(text: &str, settings: &Settings) -> String {
+    if settings.output.format == Format::Wide { text.to_owned() } else { Names::within([text]).shorten(text) }
 }

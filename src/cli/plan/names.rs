@@ -6,6 +6,8 @@ use crate::wire::plan::{ActionKindView, PlanView};
 
 /// Shortest beginning of an id that is shown.
 const SHORTEST: usize = 8;
+/// Hex digits shown of a digest in a sentence.
+const DIGEST_SHOWN: usize = 12;
 
 /// How ids are shown.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +45,25 @@ impl Names {
         Self::of(plan.shards.iter().map(|shard| shard.id.as_str()).chain(nodes))
     }
 
+    /// For the ids that stand in sentences.
+    pub fn within<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::of(texts.into_iter().flat_map(|text| text.split(is_between)))
+    }
+
+    /// Sentences with their ids as they are shown, and digests cut unless everything is whole.
+    #[must_use]
+    pub fn shorten(&self, text: &str) -> String {
+        let parts = text.split_inclusive(is_between).map(|part| {
+            let word = part.trim_end_matches(is_between);
+            let shown = match self.keep {
+                Some(_) if is_hex(word, 64) => [&word[..DIGEST_SHOWN], "…"].concat(),
+                _ => self.show(word).to_owned(),
+            };
+            shown + &part[word.len()..]
+        });
+        parts.collect()
+    }
+
     /// An id as it is shown.
     #[must_use]
     pub fn show<'a>(&self, id: &'a str) -> &'a str {
@@ -53,8 +74,17 @@ impl Names {
     }
 }
 
+/// Whether the character is no part of a name, so that what stands beside it may be an id.
+fn is_between(c: char) -> bool {
+    !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_')
+}
+
 fn is_long(id: &str) -> bool {
-    id.len() == 40 && id.bytes().all(|b| b.is_ascii_hexdigit())
+    is_hex(id, 40)
+}
+
+fn is_hex(word: &str, digits: usize) -> bool {
+    word.len() == digits && word.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -69,5 +99,16 @@ mod tests {
         assert_eq!([names.show(a), names.show(b), names.show(&c)], ["0123456789abcdef", "0123456789abcdee", "shard-e"]);
         assert_eq!(Names::of([a]).show(a), "01234567");
         assert_eq!(Names::whole().show(a), a);
+    }
+
+    #[test]
+    fn shortens_ids_in_sentences_and_nothing_else() {
+        let (a, b) = ("0123456789abcdef0123456789abcdef01234567", "0123456789fedcba0123456789abcdef01234567");
+        let text = format!("slot 7: {a}, primary {b}@h:1; digest sha256:{}, new-{a} \u{e9}", "ab".repeat(32));
+        let names = Names::within([text.as_str()]);
+        let expected =
+            format!("slot 7: 0123456789a, primary 0123456789f@h:1; digest sha256:abababababab…, new-{a} \u{e9}");
+        assert_eq!(names.shorten(&text), expected);
+        assert_eq!(Names::whole().shorten(&text), text);
     }
 }
