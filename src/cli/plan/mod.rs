@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod diff;
 mod names;
 mod offline;
 mod online;

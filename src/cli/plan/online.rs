@@ -8,7 +8,7 @@ use super::{Shown, detailed_exit, offline, show};
 use crate::cli::api::Api;
 use crate::cli::fault::Fault;
 use crate::cli::node;
-use crate::cli::output::escape;
+use crate::cli::output::{Format, escape};
 use crate::cli::policy;
 use crate::cli::prompt::{can_ask, confirm};
 use crate::cli::reason;
@@ -17,7 +17,7 @@ use crate::cli::settings::Settings;
 use crate::cli::table::{left, render, right};
 use crate::domain::{Digest, PlanId, PlanState, Slot};
 use crate::wire::plan::GoalView;
-use crate::wire::{ApprovalRequest, EndRequest, PlanAnswer, PlanDiff, PlanItem, PlanRequest, ReasonRequest, Text};
+use crate::wire::{ApprovalRequest, EndRequest, PlanAnswer, PlanItem, PlanRequest, ReasonRequest, Text};
 
 /// Proposes a plan.
 pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
@@ -147,30 +147,13 @@ fn show_slot(plan: &crate::wire::PlanView, slot: Slot, settings: &Settings) -> R
 /// Compares two plans.
 pub fn diff(args: &DiffArgs, settings: &Settings) -> Result<(), Fault> {
     let api = Api::open(settings)?;
-    let diff = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).diff(&PlanId::new(&args.other)?))?;
-    if settings.output.is_for_people() { settings.output.text(&diff_text(&diff)) } else { settings.output.json(&diff) }
-}
-
-fn diff_text(diff: &PlanDiff) -> String {
-    let mut text = String::new();
-    for (plan, moves, sign) in [(&diff.first, &diff.only_in_first, '-'), (&diff.second, &diff.only_in_second, '+')] {
-        let _ = writeln!(text, "only in {plan}: {} moves", moves.len());
-        for entry in moves {
-            let from = entry.from.as_ref().map_or("(unassigned)", |from| from.as_str());
-            let ranges: Vec<String> = entry.ranges.iter().map(ToString::to_string).collect();
-            let _ = writeln!(text, "  {sign} {from} -> {}  {}  {}", entry.to, entry.slots, ranges.join(","));
-        }
+    let (first, second) = (api.cluster.plan(&PlanId::new(&args.plan)?), PlanId::new(&args.other)?);
+    let diff = api.call(first.diff(&second))?;
+    if !settings.output.is_for_people() {
+        return settings.output.json(&diff);
     }
-    let number = |count: Option<u32>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
-    let rows: Vec<Vec<String>> = diff
-        .shards
-        .iter()
-        .map(|shard| vec![shard.shard.to_string(), number(shard.first), number(shard.second)])
-        .collect();
-    if !rows.is_empty() {
-        text += &render(&[left("SHARD"), right("FIRST"), right("SECOND")], &rows);
-    }
-    text
+    let (first, second) = (api.call(first.show())?, api.call(api.cluster.plan(&second).show())?);
+    settings.output.text(&super::diff::text(&diff, [&first, &second], settings.output.format == Format::Wide))
 }
 
 /// Approves a plan by its digest.
