@@ -218,6 +218,14 @@ async fn limits_hold_per_source_and_target() {
     assert_eq!(driver.asked().len(), 10, "each action once");
 }
 
+/// Returns when the executor has done what it can without another commit, permit or tick of the clock: there is one
+/// thread, so each turn given up lets every task that is awake run.
+async fn settled() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
 fn done(cluster: &Cluster) -> usize {
     let rollout = cluster.plans[&id::<PlanId>("p-1")].rollout.as_ref().unwrap();
     rollout.in_state(&[ActionState::Done]).count()
@@ -236,8 +244,7 @@ async fn a_new_leader_goes_on_from_the_record() {
     stage.local.set_leading(None);
     let (log, asked) = (stage.local.log().len(), driver.asked().len());
     gate.add_permits(100);
-    // The executor has noticed when its calls are dropped: the gate has one waiter less for each, and nobody else asks.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    settled().await;
     assert_eq!(
         (stage.local.log().len(), driver.asked().len()),
         (log, asked),
@@ -284,7 +291,7 @@ async fn a_pause_lets_what_is_in_flight_finish_and_begins_nothing() {
     stage.steer(SteerVerb::Pause, &[]).await;
     gate.add_permits(100);
     stage.until("at rest", |cluster| cluster.moving.is_empty()).await;
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    settled().await;
     assert_eq!((stage.committed(true).len(), done(&stage.cluster())), (1, 2));
     assert_eq!(stage.rollout().state, RolloutState::Paused);
     stage.steer(SteerVerb::Resume, &[]).await;
