@@ -24,6 +24,14 @@ pub struct ApiError {
 #[derive(Clone, Debug)]
 pub struct PendingProblem(pub Box<Problem>);
 
+impl PendingProblem {
+    /// The problem of a request as it is sent.
+    pub fn to_json(mut self, request_id: &str) -> Vec<u8> {
+        request_id.clone_into(&mut self.0.request_id);
+        serde_json::to_vec(&self.0).expect("a problem has string keys only")
+    }
+}
+
 impl ApiError {
     /// A problem with a stable code.
     #[must_use]
@@ -78,12 +86,19 @@ impl ApiError {
             StatusCode::NOT_FOUND => ("not-found", "there is nothing at this path"),
             StatusCode::METHOD_NOT_ALLOWED => ("method-not-allowed", "the path does not allow this method; see Allow"),
             StatusCode::PAYLOAD_TOO_LARGE => ("too-large", "the body is too large"),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ("headers-too-large", "the headers are too large"),
             StatusCode::URI_TOO_LONG => ("uri-too-long", "the URI is too long"),
             StatusCode::UNSUPPORTED_MEDIA_TYPE => ("unsupported-media-type", "the content type is not supported"),
             status if status.is_server_error() => ("internal", "the request could not be answered"),
             _ => ("malformed", "the request could not be understood"),
         };
         Self::new(status, code, detail)
+    }
+
+    /// The problem where there is no response to put it in.
+    #[must_use]
+    pub fn pending(self) -> PendingProblem {
+        PendingProblem(self.problem)
     }
 
     /// Names the field, header or parameter at fault.

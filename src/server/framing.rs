@@ -1,14 +1,18 @@
 //! Sees the raw head of a request. The HTTP library drops `Content-Length` where there is `Transfer-Encoding` as well and
-//! goes on; such a request is an attempt at smuggling, or broken, and is refused here instead.
+//! goes on; such a request is an attempt at smuggling, or broken, and is refused here instead. What the library itself
+//! refuses, before there is a request for the router, gets the body here that it comes without.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use axum::http::HeaderMap;
 use axum::http::header::TRANSFER_ENCODING;
+use axum::http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::error::ApiError;
+use super::observe::{REQUEST_ID, fresh_id};
 
 /// Most bytes kept: a longer head is refused for its size.
 const KEPT_MAX_BYTES: usize = 20 * 1024;
@@ -68,16 +72,48 @@ fn has_both(bytes: &[u8]) -> bool {
     false
 }
 
+/// An answer with a problem as its body: `head` is its first lines, each with its end, and no empty one.
+pub fn with_problem(head: &[u8], error: ApiError) -> Vec<u8> {
+    let id = fresh_id();
+    let body = error.pending().to_json(&id);
+    let rest = format!(
+        "content-type: application/problem+json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n\r\n",
+        body.len()
+    );
+    [head, rest.as_bytes(), &body].concat()
+}
+
+/// What to write instead of an answer of the library's own: the router's name their request and are never so bare.
+fn instead_of(answer: &[u8]) -> Option<Vec<u8>> {
+    let head = answer.strip_prefix(b"HTTP/1.").and_then(|_| answer.strip_suffix(b"\r\n\r\n"))?;
+    let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
+    let first = lines.next()?;
+    let status: StatusCode = first.split(' ').nth(1)?.parse().ok().filter(StatusCode::is_client_error)?;
+    let mut kept = format!("{first}\r\n");
+    let mut is_empty = false;
+    for line in lines {
+        let (name, value) = line.split_once(':')?;
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => is_empty = value.trim() == "0",
+            name if name == REQUEST_ID.as_str() => return None,
+            _ => kept.extend([line, "\r\n"]),
+        }
+    }
+    is_empty.then(|| with_problem(kept.as_bytes(), ApiError::of_status(status)))
+}
+
 /// A connection whose incoming bytes are noted in a [`HeadBytes`].
 pub struct Noted<S> {
     stream: S,
     head: HeadBytes,
+    /// What is left to write in place of an answer of the library.
+    instead: Vec<u8>,
 }
 
 impl<S> Noted<S> {
     /// Notes what comes in on the stream.
     pub fn new(stream: S) -> Self {
-        Self { stream, head: HeadBytes::default() }
+        Self { stream, head: HeadBytes::default(), instead: Vec::new() }
     }
 
     /// What came in since the last answer began.
@@ -100,7 +136,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.head.answered();
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        if self.instead.is_empty() {
+            match instead_of(bytes) {
+                Some(instead) => self.instead = instead,
+                None => return Pin::new(&mut self.stream).poll_write(cx, bytes),
+            }
+        }
+        let Self { stream, instead, .. } = &mut *self;
+        while !instead.is_empty() {
+            let written = ready!(Pin::new(&mut *stream).poll_write(cx, instead))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            instead.drain(..written);
+        }
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_write_vectored(
@@ -108,6 +158,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let first = slices.iter().find(|slice| !slice.is_empty());
+        if let Some(first) = first.filter(|first| !self.instead.is_empty() || instead_of(first).is_some()) {
+            return self.poll_write(cx, first);
+        }
         self.head.answered();
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
@@ -138,6 +192,41 @@ mod tests {
             b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
         ));
         assert!(!has_both(b"GET / HTTP/1.1\r\nx-content-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"));
+    }
+
+    #[test]
+    fn only_bare_refusals_of_the_library_are_replaced() {
+        let bare = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let answer = String::from_utf8(instead_of(bare).unwrap()).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"), "{head}");
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())) && !head.contains("length: 0"), "{head}");
+        assert!(body.contains("\"code\":\"headers-too-large\""), "{body}");
+        for other in [
+            &b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nx-request-id: a\r\n\r\n"[..],
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\n",
+            b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n",
+            b"{}\r\n\r\n",
+        ] {
+            assert_eq!(None, instead_of(other), "{}", String::from_utf8_lossy(other));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_written_whole_over_a_narrow_pipe() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (near, mut far) = tokio::io::duplex(7);
+        let mut noted = Noted::new(near);
+        let writing = tokio::spawn(async move {
+            noted.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            noted.write_all(b"after").await.unwrap();
+        });
+        let mut received = String::new();
+        far.read_to_string(&mut received).await.unwrap();
+        writing.await.unwrap();
+        assert!(received.starts_with("HTTP/1.1 400 ") && received.ends_with("}after"), "{received}");
+        assert_eq!(1, received.matches("\"code\":\"malformed\"").count(), "{received}");
     }
 
     #[test]

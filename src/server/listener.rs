@@ -19,7 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
-use super::framing::Noted;
+use super::error::ApiError;
+use super::framing::{self, Noted};
 
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ impl Default for Limits {
 }
 
 /// Most bytes of a head that the HTTP library reads before it gives up by itself: above what the router refuses with a
-/// problem, so that the usual refusals say why. The library's own (431, 414, 400) have no body.
+/// problem, so that the usual refusals say why. The library's own (431, 414, 400) get a general one in [`Noted`].
 const HEAD_READ_MAX_BYTES: usize = 128 * 1024;
 /// Most headers, likewise.
 const HEADERS_READ_MAX: usize = 256;
@@ -127,12 +128,10 @@ async fn answer(router: Router, request: Request<Body>) -> Result<Response<Body>
 
 /// Says why, without reading a request: there is no room for one more connection.
 async fn turn_away(mut stream: TcpStream) {
-    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
-        content-type: application/problem+json\r\ncontent-length: 155\r\n\r\n\
-        {\"type\":\"urn:slotkeeper:problem:unavailable\",\"title\":\"Not available now\",\"status\":503,\
-        \"detail\":\"too many connections\",\"code\":\"unavailable\",\"request_id\":\"\"}";
+    const HEAD: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n";
+    let answer = framing::with_problem(HEAD, ApiError::unavailable("too many connections"));
     let written: io::Result<()> = async {
-        stream.write_all(ANSWER).await?;
+        stream.write_all(&answer).await?;
         stream.shutdown().await
     }
     .await;

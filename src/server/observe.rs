@@ -43,10 +43,12 @@ fn request_id(request: &Request) -> HeaderValue {
         let bytes = value.as_bytes();
         (1..=64).contains(&bytes.len()) && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
     });
-    own.cloned().unwrap_or_else(|| {
-        let fresh = format!("{:016x}", rand::random::<u64>());
-        HeaderValue::from_str(&fresh).expect("hex digits")
-    })
+    own.cloned().unwrap_or_else(|| HeaderValue::from_str(&fresh_id()).expect("hex digits"))
+}
+
+/// A name for a request that has none.
+pub fn fresh_id() -> String {
+    format!("{:016x}", rand::random::<u64>())
 }
 
 fn write_problem(response: &mut Response, id: &HeaderValue, is_head: bool) {
@@ -62,9 +64,8 @@ fn write_problem(response: &mut Response, id: &HeaderValue, is_head: bool) {
             (name != CONTENT_TYPE && name != CONTENT_LENGTH).then_some((name, value))
         }));
     }
-    let Some(PendingProblem(mut problem)) = response.extensions_mut().remove::<PendingProblem>() else { return };
-    id.to_str().expect("checked above").clone_into(&mut problem.request_id);
-    let body = serde_json::to_vec(&problem).expect("a problem has string keys only");
+    let Some(problem) = response.extensions_mut().remove::<PendingProblem>() else { return };
+    let body = problem.to_json(id.to_str().expect("checked above"));
     response.headers_mut().insert(CONTENT_TYPE, PROBLEM_JSON);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     *response.body_mut() = if is_head { Body::empty() } else { Body::from(body) };

@@ -1,6 +1,8 @@
 //! Reading paths and queries: an unknown, repeated or unreadable parameter of a query is 400, a path segment that
 //! cannot be is 422.
 
+use std::collections::BTreeSet;
+
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
@@ -132,8 +134,22 @@ async fn misfit(parts: &mut Parts, app: &Shared, message: &str) -> ApiError {
 
 /// Reads a query.
 pub fn parse<Q: DeserializeOwned>(query: Option<&str>) -> Result<Q, ApiError> {
-    serde_urlencoded::from_str(query.unwrap_or_default())
-        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, "malformed", format!("query: {error}")).field("query"))
+    let query = query.unwrap_or_default();
+    serde_urlencoded::from_str(query).map_err(|error| {
+        let name = at_fault::<Q>(query).unwrap_or_else(|| "query".to_owned());
+        ApiError::new(StatusCode::BAD_REQUEST, "malformed", format!("{name}: {error}")).field(name)
+    })
+}
+
+/// The parameter that a query was refused for: one that is refused when it stands alone, or the first that is repeated.
+fn at_fault<Q: DeserializeOwned>(query: &str) -> Option<String> {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).ok()?;
+    let alone = |pair: &&(String, String)| {
+        serde_urlencoded::to_string([pair]).is_ok_and(|text| serde_urlencoded::from_str::<Q>(&text).is_err())
+    };
+    let mut names = BTreeSet::new();
+    let name = pairs.iter().find(alone).or_else(|| pairs.iter().find(|(name, _)| !names.insert(name)));
+    name.map(|(name, _)| name.chars().take(64).collect())
 }
 
 /// `G.E`.

@@ -95,7 +95,7 @@ fn read_query(query: &str) -> Result<(Vec<u8>, Consistency), ApiError> {
             ("consistency", _) => {
                 return Err(ApiError::malformed("consistency is linearizable or local").field("consistency"));
             }
-            _ => return Err(ApiError::malformed(format!("unknown parameter {name:?}")).field("query")),
+            _ => return Err(ApiError::malformed(format!("unknown parameter {name:?}")).field(name)),
         };
         if repeated {
             return Err(ApiError::malformed(format!("{name} is given twice")).field(name));

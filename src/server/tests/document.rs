@@ -104,7 +104,7 @@ async fn metrics_tell_of_requests_epochs_raft_and_the_process() {
     assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     let text = String::from_utf8(answer.body).unwrap();
     for line in [
-        "slotkeeper_http_requests_total{method=\"Get\",route=\"/v1/clusters/{cluster}\",status=\"200\"} 1\n",
+        "slotkeeper_http_requests_total{method=\"GET\",route=\"/v1/clusters/{cluster}\",status=\"200\"} 1\n",
         "slotkeeper_http_panics_total 0\n",
         "slotkeeper_topology_waiters 0\n",
         "slotkeeper_raft_term 1\n",
