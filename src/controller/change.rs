@@ -9,6 +9,13 @@ use crate::domain::{ClusterName, Digest, Plan, PlanState, Rejection};
 /// Times a plan is computed anew because the state moved between computing and committing it.
 const REPLANS_MAX: u32 = 3;
 
+/// What is to be committed: the changes, the cluster with them, and the plan.
+struct Drafted {
+    changes: Vec<Change>,
+    after: Cluster,
+    draft: Draft,
+}
+
 impl Controller {
     /// Changes what is desired and, when asked, proposes the plan for it in the same step. With `dry_run` everything is
     /// computed and nothing stored. Replans when the state moved under it.
@@ -30,20 +37,15 @@ impl Controller {
         }
         let mut replans = 0;
         loop {
-            let after = self.cluster(cluster)?.with_changes(&changes)?;
-            // What apply will take for the time: never before that of an earlier command.
-            let now = self.read(|state| state.now).max(self.now());
-            let draft = match &propose {
-                Some(propose) => draft::draft(&after, &changes, propose, caller, now)?,
-                None => Draft::default(),
-            };
+            let before = self.cluster(cluster)?;
+            let Drafted { changes, after, draft } = self.drafted(caller, &before, &changes, propose.as_ref())?;
             if dry_run || (changes.is_empty() && draft.plan.is_none()) {
                 let plan = draft.plan.map(|plan| as_proposed(&after, plan));
-                let empty_because = draft.empty_because;
-                return Ok(Changed { receipt: None, cluster: Arc::new(after), plan, empty_because });
+                let (version, empty_because) = (before.version(), draft.empty_because);
+                return Ok(Changed { receipt: None, cluster: Arc::new(after), version, plan, empty_because });
             }
             let plan = draft.plan.map(Arc::new);
-            let op = Op::Change { cluster: cluster.clone(), changes: changes.clone(), plan: plan.clone() };
+            let op = Op::Change { cluster: cluster.clone(), changes, plan: plan.clone() };
             match self.submit(caller, op).await {
                 Err(ControlError::Rejected(Rejection::PlanStale { .. })) if replans < REPLANS_MAX => replans += 1,
                 Err(error) => return Err(error),
@@ -53,6 +55,32 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// The plan for a cluster as it will be. Undoing a plan brings back, in the same step, what that plan drained; where
+    /// nothing is to move, nothing is brought back either.
+    fn drafted(
+        &self,
+        caller: &Caller,
+        before: &Cluster,
+        changes: &[Change],
+        propose: Option<&Propose>,
+    ) -> Result<Drafted, ControlError> {
+        let mut changes = changes.to_vec();
+        let asked = changes.len();
+        if let Some(reverts) = propose.and_then(|propose| propose.reverts.as_ref()) {
+            changes.extend(draft::undrains(before, reverts)?);
+        }
+        let after = before.with_changes(&changes)?;
+        let draft = match propose {
+            Some(propose) => draft::draft(&after, &changes, propose, caller, self.now())?,
+            None => Draft::default(),
+        };
+        if draft.plan.is_none() && changes.len() > asked {
+            changes.truncate(asked);
+            return Ok(Drafted { after: before.with_changes(&changes)?, changes, draft });
+        }
+        Ok(Drafted { changes, after, draft })
     }
 
     /// The receipt of an earlier request with the same idempotency key: asked before anything is validated, since what
@@ -78,9 +106,10 @@ impl Controller {
         empty_because: Option<String>,
     ) -> Result<Changed, ControlError> {
         let cluster = self.cluster(cluster)?;
+        let version = receipt.version.unwrap_or_else(|| cluster.version());
         let stored = receipt.plan.as_ref().and_then(|plan| cluster.plans.get(plan).cloned());
         let plan = if receipt.plan.is_some() { stored.or(record) } else { None };
-        Ok(Changed { receipt: Some(receipt), cluster, plan, empty_because })
+        Ok(Changed { receipt: Some(receipt), cluster, version, plan, empty_because })
     }
 }
 

@@ -50,6 +50,7 @@ pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
         Some(minimal(looked)),
         Some(driver_able(looked)),
         data_loss(looked),
+        emptied(looked),
         stale_cache(looked),
         unfenced(looked),
         unassigned(looked),
@@ -125,6 +126,18 @@ fn data_loss(looked: &Looked<'_>) -> Option<Finding> {
             ),
         )),
     }
+}
+
+/// Undoing takes slots back, not shards: what was added for the undone plan stays, with nothing to serve.
+fn emptied(looked: &Looked<'_>) -> Option<Finding> {
+    let changes = looked.body.shards.iter().filter(|_| looked.reverts);
+    let emptied = changes.filter(|change| change.before > 0 && change.after == 0);
+    let names: Vec<&str> = emptied.map(|change| change.id.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let text =
+            format!("{} end without slots and stay, active: drain or remove them", listed(names.iter().copied()));
+        Finding::ok("emptied", text)
+    })
 }
 
 fn stale_cache(looked: &Looked<'_>) -> Option<Finding> {

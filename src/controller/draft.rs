@@ -9,7 +9,7 @@ use crate::domain::{
     ActionKind, Base, Instant, Intent, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, PlanState, Rejection, Shard,
     ShardId, ShardState, Weight,
 };
-use crate::plan::{self, Input};
+use crate::plan::{self, Input, PlanError};
 
 /// Most bytes of a plan as JSON: what fits into one entry of the log.
 const PLAN_BYTES_MAX: usize = 512 * 1024;
@@ -83,9 +83,29 @@ fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Lim
 
 fn reverse(input: &Input<'_>, limits: &Limits, record: &PlanRecord) -> Result<PlanBody, ControlError> {
     let original = &record.plan.body;
-    let body = plan::revert(input, original, limits)?;
+    let impossible = |why: String| Rejection::conflict(format!("plan {} cannot be undone: {why}", record.plan.id));
+    let body = plan::revert(input, original, limits).map_err(|error| match error {
+        PlanError::NoWayBack { .. } => ControlError::from(impossible(error.to_string())),
+        other => other.into(),
+    })?;
+    let draining = |id: &ShardId| input.shards.iter().any(|s| s.id == *id && s.state == ShardState::Draining);
+    if let Some(home) = body.actions.iter().filter_map(|action| action.kind.target()).find(|id| draining(id)) {
+        return Err(
+            impossible(format!("slots would go back to shard {home}, which is draining: undrain it first")).into()
+        );
+    }
     plan::check_revert(input, original, limits, &body).map_err(ControlError::PlanDefect)?;
     Ok(body)
+}
+
+/// What brings back the shards that a plan drained and that are draining still. A shard whose nodes are all lost stays
+/// as it is: nothing can go back to it.
+pub fn undrains(cluster: &Cluster, reverted: &PlanId) -> Result<Vec<Change>, Rejection> {
+    let drained = &finished(cluster, reverted)?.plan.intent.drain;
+    let shards = drained.iter().filter_map(|id| cluster.shards.get(id)).map(|shard| &shard.value);
+    let can_return =
+        |shard: &&Shard| shard.state == ShardState::Draining && shard.nodes().any(|node| rank(cluster, node) > 0);
+    Ok(shards.filter(can_return).map(|shard| Change::UndrainShard { shard: shard.id.clone() }).collect())
 }
 
 /// The record of a plan that was carried out, in whole or in part.
@@ -147,7 +167,11 @@ fn intent(cluster: &Cluster, changes: &[Change], propose: &Propose) -> Intent {
         .collect();
     Intent {
         goal: propose.goal,
-        add: shards().filter(empty).map(|shard| (shard.id.clone(), shard.weight)).collect(),
+        // Undoing fills shards that were there before: they must not go when the undoing is withdrawn.
+        add: shards()
+            .filter(|shard| propose.reverts.is_none() && empty(shard))
+            .map(|shard| (shard.id.clone(), shard.weight))
+            .collect(),
         drain: shards().filter(leaving).map(|shard| shard.id.clone()).collect(),
         reweight: reweight.into_iter().collect(),
         reason: propose.reason.clone(),

@@ -73,10 +73,14 @@ fn in_plan(record: &PlanRecord, shard: Option<&Shard>, slot: Slot) -> String {
     };
     let given: usize =
         body.actions.iter().filter(|action| action.kind.source() == Some(id)).map(|action| action.kind.slots()).sum();
+    if let Some(undone) = &record.plan.reverts {
+        return format!("plan {plan} leaves it: plan {undone}, which it undoes, did not bring it to {id}");
+    }
     if given > 0 {
+        let (before, kept) = (change.before, u64::from(change.before).saturating_sub(given as u64));
         return format!(
-            "plan {plan} takes {given} of the {} slots of {id}; this one stays, so that the ranges stay few",
-            change.before
+            "plan {plan} leaves it: {id} gives {given} of its {before} slots and keeps {kept}; which ones is the planner's \
+             choice, for few ranges"
         );
     }
     match body.certificate.bands.iter().find(|band| band.shard == *id) {

@@ -1,7 +1,7 @@
 //! A group of one member that keeps its state in memory and nothing else: for tests and benchmarks of the rooms above
 //! raft. It applies commands at once, in order, and forgets everything at the end.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -22,6 +22,7 @@ struct Inner {
     applied: watch::Sender<u64>,
     leading: watch::Sender<Option<u64>>,
     recovered: AtomicBool,
+    stale_ms: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,9 +54,8 @@ impl Local {
     #[must_use]
     pub fn new() -> Self {
         let (applied, leading) = (watch::Sender::new(0), watch::Sender::new(Some(1)));
-        Self {
-            inner: Arc::new(Inner { machine: Mutex::default(), applied, leading, recovered: AtomicBool::new(true) }),
-        }
+        let (recovered, stale_ms) = (AtomicBool::new(true), AtomicU64::new(0));
+        Self { inner: Arc::new(Inner { machine: Mutex::default(), applied, leading, recovered, stale_ms }) }
     }
 
     /// Makes the member lead in a term, or not.
@@ -66,6 +66,11 @@ impl Local {
     /// Makes the member know, or not, that it has caught up since it started.
     pub fn set_recovered(&self, recovered: bool) {
         self.inner.recovered.store(recovered, Ordering::Relaxed);
+    }
+
+    /// Makes the member not have heard of its leader, or of a majority, for so long.
+    pub fn set_stale_ms(&self, stale_ms: u64) {
+        self.inner.stale_ms.store(stale_ms, Ordering::Relaxed);
     }
 
     /// Applies a command right before the next one that is submitted.
@@ -131,7 +136,7 @@ impl Group for Local {
             committed: applied,
             applied,
             members: vec![(1, "127.0.0.1:0".to_owned())],
-            stale_ms: term.map(|_| 0),
+            stale_ms: term.map(|_| self.inner.stale_ms.load(Ordering::Relaxed)),
             recovered: self.inner.recovered.load(Ordering::Relaxed),
         }
     }

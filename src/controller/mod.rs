@@ -19,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use crate::domain::{
-    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, PlanId, Principal, Rejection, ShardId, Slot,
+    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, PlanId, Principal, Rejection, ShardId, Slot, Version,
 };
 use crate::plan::PlanError;
 use crate::publish::Publisher;
@@ -35,6 +35,10 @@ pub use crate::raft::Status;
 pub use crate::state::{
     Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,
 };
+
+/// A leader that was not heard of for longer is taken for gone: more than three times the longest silence after which
+/// followers elect another. What the member remembers after that is a hint for finding its group, not a leader.
+pub const LEADER_SILENCE_MAX_MS: u64 = 2_000;
 
 /// The facade. Cheap to clone.
 #[derive(Clone)]
@@ -81,6 +85,8 @@ pub struct Changed {
     pub receipt: Option<Receipt>,
     /// The cluster afterwards (or as it would be).
     pub cluster: Arc<Cluster>,
+    /// The version that was committed; that of the cluster as it is where nothing was.
+    pub version: Version,
     /// The plan proposed (or as it would be); none when `propose` was not asked for or nothing is to move: then
     /// `empty_because` says why.
     pub plan: Option<Arc<PlanRecord>>,
@@ -209,10 +215,12 @@ impl Controller {
         Ok(self.inner.group.audit(after, limit).await?)
     }
 
-    /// This member and its group.
+    /// This member and its group. A leader that was not heard of for [`LEADER_SILENCE_MAX_MS`] is none.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.inner.group.status()
+        let status = self.inner.group.status();
+        let heard = status.stale_ms.is_some_and(|stale_ms| stale_ms <= LEADER_SILENCE_MAX_MS);
+        Status { leader: status.leader.filter(|_| heard), ..status }
     }
 
     /// Applied index and state hash.
@@ -276,10 +284,11 @@ impl Controller {
         fresh::cluster_id()
     }
 
-    /// The current time as commands are stamped with it.
+    /// The current time as commands are stamped with it: never before that of an earlier command, also when the clock
+    /// went back. Apply takes the same for the time.
     #[must_use]
     pub fn now(&self) -> Instant {
-        (self.inner.clock)()
+        self.read(|state| state.now).max((self.inner.clock)())
     }
 
     /// Ends this member's part in the group.

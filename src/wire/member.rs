@@ -23,9 +23,9 @@ pub struct StatusView {
     pub member_id: u64,
     /// Identity of the group.
     pub group_id: String,
-    /// The leader, when one is known.
+    /// The leader, when one is known and was heard of in the last 2 s.
     pub leader: Option<u64>,
-    /// `leader`, `follower`, `candidate` or `learner`.
+    /// What it takes itself for: `leader`, `follower`, `candidate` or `learner`.
     pub role: String,
     /// Current term.
     pub term: u64,
@@ -39,7 +39,7 @@ pub struct StatusView {
     pub state_hash_index: u64,
     /// Milliseconds since a leader was last heard of; `null` before the first time.
     pub stale_ms: Option<u64>,
-    /// Whether this member may answer reads.
+    /// Whether `/readyz` says yes: it has caught up since its start and knows a leader.
     pub ready: bool,
     /// Requests that wait for a new epoch now.
     pub waiting: u64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::domain::{ActionKind, CheckLevel, Digest, Limits, PlanState, Slot, SlotTable};
+use crate::domain::{ActionKind, CheckLevel, Digest, Limits, PlanState, ShardState, Slot, SlotTable};
 use crate::state::fixture::command;
 
 #[tokio::test]
@@ -133,6 +133,78 @@ async fn a_plan_is_undone_by_another() {
 }
 
 #[tokio::test]
+async fn undoing_brings_back_what_was_drained() {
+    let stage = Stage::of(DriverKind::Flip, &THIRDS).await;
+    let before = stage.cluster().table.clone();
+    let changes = vec![add("d", 7300), Change::DrainNode { node: id("node-a"), lost: false }];
+    let record = stage.change(changes, balance()).await.unwrap().plan.unwrap();
+    stage.carry_out(&record).await;
+    assert_eq!(stage.cluster().table.count_of(&id("a")), 0);
+    let revert = Propose { reverts: Some(record.plan.id.clone()), ..balance() };
+
+    let (log, drained) = (stage.local.log().len(), stage.cluster());
+    let dry = stage.controller.change(&admin(), &main(), Vec::new(), Some(revert.clone()), true).await.unwrap();
+    assert_eq!((dry.version, stage.local.log().len()), (drained.version(), log));
+    assert_eq!(dry.cluster.shards[&id("a")].value.state, ShardState::Active, "as it would be");
+
+    let undo = stage.change(Vec::new(), revert).await.unwrap().plan.unwrap();
+    let shard = stage.cluster().shards[&id("a")].value.clone();
+    assert_eq!(
+        (shard.state, stage.cluster().nodes[&id("node-a")].value.state),
+        (ShardState::Active, NodeState::Active)
+    );
+    assert_eq!(undo.plan.intent.add, [], "a withdrawal must not take the shard away");
+    let emptied = undo.plan.checks.iter().find(|check| check.name == "emptied").unwrap();
+    assert_eq!(emptied.text, "d end without slots and stay, active: drain or remove them");
+    stage.carry_out(&undo).await;
+    let owners = |table: &SlotTable| Slot::all().map(|slot| table.owner(slot).cloned()).collect::<Vec<_>>();
+    assert_eq!(owners(&stage.cluster().table), owners(&before));
+
+    // Where nothing is to go back, nothing is brought back either.
+    let drain = Change::DrainNode { node: id("node-a"), lost: false };
+    stage.controller.change(&admin(), &main(), vec![drain], None, false).await.unwrap();
+    let (log, again) = (stage.local.log().len(), Propose { reverts: Some(record.plan.id.clone()), ..balance() });
+    let nothing = stage.change(Vec::new(), again).await.unwrap();
+    assert!(nothing.plan.is_none() && nothing.empty_because.is_some());
+    assert_eq!(stage.local.log().len(), log);
+    assert_eq!(nothing.cluster.shards[&id("a")].value.state, ShardState::Draining);
+}
+
+#[tokio::test]
+async fn what_makes_undoing_impossible_is_named() {
+    let stage = Stage::of(DriverKind::Flip, &THIRDS).await;
+    let record = stage.change(vec![add("d", 7300)], balance()).await.unwrap().plan.unwrap();
+    stage.carry_out(&record).await;
+    let revert = Propose { reverts: Some(record.plan.id.clone()), ..balance() };
+    let drain = |lost| Change::DrainNode { node: id("node-b"), lost };
+    for (lost, why) in [(false, "shard b, which is draining: undrain it first"), (true, "b, which is lost")] {
+        stage.controller.change(&admin(), &main(), vec![drain(lost)], None, false).await.unwrap();
+        let refused = stage.change(Vec::new(), revert.clone()).await.unwrap_err();
+        assert!(matches!(refused, ControlError::Rejected(Rejection::Conflict { .. })), "{refused:?}");
+        let text = refused.to_string();
+        assert!(
+            text.starts_with(&format!("plan {} cannot be undone: ", record.plan.id)) && text.contains(why),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_plan_made_after_a_clock_went_back_is_not_over_already() {
+    let stage = Stage::of(DriverKind::Flip, &THIRDS).await;
+    let day_ms = 24 * 3_600_000;
+    stage.pass_ms(10 * day_ms);
+    stage.controller.change(&admin(), &main(), vec![add("d", 7300)], None, false).await.unwrap();
+    let ahead = stage.controller.now();
+    stage.clock_ms.store(START_MS, Ordering::Relaxed);
+    assert_eq!(stage.controller.now(), ahead, "time does not go back");
+    let record = stage.change(Vec::new(), balance()).await.unwrap().plan.unwrap();
+    assert_eq!((record.plan.created_at, record.plan.expires_at), (ahead, ahead.plus_ms(day_ms)));
+    stage.carry_out(&record).await;
+    assert_eq!(stage.local.log().last().unwrap().at, ahead, "commands carry the same time");
+}
+
+#[tokio::test]
 async fn a_refresh_replaces_its_predecessor() {
     let stage = Stage::of(DriverKind::Flip, &THIRDS).await;
     let old = stage.change(vec![add("d", 7300)], balance()).await.unwrap().plan.unwrap();
@@ -151,7 +223,7 @@ async fn a_plan_too_long_for_the_log_says_what_to_do() {
     let error = stage.change(vec![drain], Propose { limits: Some(limits), ..balance() }).await.unwrap_err();
     assert!(matches!(error, ControlError::Rejected(Rejection::LimitExceeded { .. })), "{error}");
     assert!(error.to_string().contains("slots_per_move"), "{error}");
-    assert_eq!(stage.cluster().shards[&id("b")].value.state, crate::domain::ShardState::Active, "nothing changed");
+    assert_eq!(stage.cluster().shards[&id("b")].value.state, ShardState::Active, "nothing changed");
 }
 
 #[tokio::test]

@@ -94,7 +94,14 @@ async fn a_slot_is_explained() {
     assert!(sentence.contains("moves it to d in action a-") && sentence.ends_with("pending)"), "{sentence}");
     let stays = Slot::all().find(|slot| slot.get() > 9 && !plan.body.moved_slots().contains(*slot)).unwrap();
     let sentence = explain(stays.index()).because.pop().unwrap();
-    assert!(sentence.contains("this one stays"), "{sentence}");
+    let (given, owner) = (plan.body.actions.iter(), stage.cluster().table.owner(stays).cloned());
+    let given = given.filter(|action| action.kind.source() == owner.as_ref()).map(|action| action.kind.slots());
+    let given: usize = given.sum();
+    let before = stage.cluster().table.count_of(owner.as_ref().unwrap()) as usize;
+    let (owner, kept) = (owner.unwrap(), before - given);
+    let expected =
+        format!("{owner} gives {given} of its {before} slots and keeps {kept}; which ones is the planner's choice");
+    assert!(given > 0 && sentence.contains(&expected), "{sentence}");
 }
 
 #[tokio::test]

@@ -87,7 +87,11 @@ pub async fn readyz(State(app): State<Shared>, Query(query): Query<ReadyQuery>) 
         HealthCheck {
             name: "leader",
             ok: status.leader.is_some(),
-            detail: status.leader.map_or_else(|| "none is known".to_owned(), |leader| format!("member {leader}")),
+            detail: match (status.leader, status.stale_ms) {
+                (Some(leader), _) => format!("member {leader}"),
+                (None, Some(stale_ms)) => format!("none was heard of for {stale_ms} ms"),
+                (None, None) => "none is known".to_owned(),
+            },
         },
         HealthCheck {
             name: "applied",

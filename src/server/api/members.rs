@@ -13,13 +13,14 @@ use crate::wire::{MemberView, Page, StatusView};
     responses((status = 200, description = "This member and what it knows of its group.", body = StatusView)))]
 pub async fn status(State(app): State<Shared>, _: Query) -> Result<Json<StatusView>, ApiError> {
     let status = app.controller.status();
+    let leader = status.leader;
     let (state_hash_index, state_hash) = app.controller.state_hash();
     Ok(Json(StatusView {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         member_id: status.id,
         members: views::members(&status),
         group_id: status.group_id,
-        leader: status.leader,
+        leader,
         role: status.role.to_owned(),
         term: status.term,
         committed: status.committed,
@@ -27,7 +28,7 @@ pub async fn status(State(app): State<Shared>, _: Query) -> Result<Json<StatusVi
         state_hash,
         state_hash_index,
         stale_ms: status.stale_ms,
-        ready: app.controller.ready().is_ok(),
+        ready: app.controller.ready().is_ok() && leader.is_some(),
         waiting: app.controller.publisher().waiting() as u64,
         clusters: views::count(app.controller.clusters().len()),
     }))

@@ -61,7 +61,7 @@ impl App {
 fn node_answer(changed: &Changed, node: &NodeId) -> Result<NodeAnswer, ApiError> {
     let cluster = &changed.cluster;
     let node = views::node(cluster, node).ok_or_else(|| Rejection::not_found("node", node))?;
-    let version = views::version_after(changed.receipt.as_ref(), cluster);
+    let version = changed.version;
     Ok(NodeAnswer {
         generation: version.generation.0,
         epoch: version.epoch.0,
@@ -160,7 +160,7 @@ pub async fn remove_node(
     let caller = input.caller(input.query.reason.as_ref());
     let changed = app.controller.change(&caller, &cluster, vec![change], None, false).await;
     let changed = changed.map_err(|error| app.refuse(&cluster, error))?;
-    let version = views::version_after(changed.receipt.as_ref(), &changed.cluster);
+    let version = changed.version;
     Ok(Json(NodeRemoved { generation: version.generation.0, epoch: version.epoch.0, removed: node }))
 }
 

@@ -82,11 +82,16 @@ fn proposal(request: &PlanRequest, cluster: &Cluster) -> Result<Propose, ApiErro
 /// The answer to a proposal.
 pub fn answer(changed: &Changed) -> PlanAnswer {
     let cluster = &changed.cluster;
-    let version = views::version_after(changed.receipt.as_ref(), cluster);
+    let version = changed.version;
+    let mut plan = changed.plan.as_ref().map(|record| views::plan(cluster, record));
+    if let (None, Some(plan)) = (&changed.receipt, &mut plan) {
+        // Looked at beside the cluster as it would be, whose epoch there is not.
+        plan.freshness.epoch = version.epoch.0;
+    }
     PlanAnswer {
         generation: version.generation.0,
         epoch: version.epoch.0,
-        plan: changed.plan.as_ref().map(|record| views::plan(cluster, record)),
+        plan,
         empty_because: changed.empty_because.clone(),
     }
 }

@@ -27,7 +27,7 @@ impl App {
         let changed = self.controller.change(caller, &path.cluster, vec![change], propose, false).await;
         let changed = changed.map_err(|error| self.refuse(&path.cluster, error))?;
         let cluster = &changed.cluster;
-        let version = views::version_after(changed.receipt.as_ref(), cluster);
+        let version = changed.version;
         let shard = views::shard(cluster, &path.shard);
         Ok(ShardAnswer {
             generation: version.generation.0,

@@ -1,6 +1,9 @@
 //! Bad inputs and their answers, over real sockets.
 
+use serde_json::Value;
+
 use super::fixture::Server;
+use crate::controller::LEADER_SILENCE_MAX_MS;
 use crate::domain::Role;
 
 const JSON: &str = "content-type: application/json";
@@ -150,12 +153,13 @@ async fn sizes_are_bounded() {
     let plan = server.send(Role::Admin, "POST", "/v1/clusters/default/plans", &[JSON], &large).await;
     assert_eq!("malformed", plan.problem(400));
     assert_eq!("uri-too-long", server.get(&format!("/v1/clusters?x={}", "y".repeat(9000))).await.problem(414));
-    assert_eq!(414, server.get(&format!("/v1/{}", "y".repeat(70_000))).await.status);
+    assert_eq!("uri-too-long", server.get(&format!("/v1/{}", "y".repeat(70_000))).await.problem(414));
     let long = format!("x-long: {}", "y".repeat(17_000));
     let answer = server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await;
     assert_eq!("headers-too-large", answer.problem(431));
     let long = format!("x-long: {}", "y".repeat(600_000));
-    assert_eq!(431, server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await.status);
+    let answer = server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await;
+    assert_eq!("headers-too-large", answer.problem(431));
     let many: Vec<String> = (0..200).map(|n| format!("x-{n}: y")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!("headers-too-large", server.send(Role::Admin, "GET", "/v1/clusters", &many, b"").await.problem(431));
@@ -178,7 +182,7 @@ async fn ambiguous_requests_are_400_and_end_the_connection() {
         );
         let received = server.exchange(request.as_bytes()).await;
         let text = String::from_utf8_lossy(&received);
-        assert!(text.starts_with("HTTP/1.1 400 "), "{head}: {text}");
+        assert_eq!("malformed", super::fixture::Answer::parse(&received).problem(400), "{head}: {text}");
         assert_eq!(1, text.matches("HTTP/1.1 ").count(), "{head}: nothing may be answered after it: {text}");
     }
     for request in [
@@ -237,6 +241,49 @@ async fn without_a_leader_writes_and_fresh_reads_are_503_and_local_reads_go_on()
     assert_eq!("stale-member", server.get("/v1/clusters/default/topology?max_stale=5").await.problem(503));
     assert_eq!(200, server.get("/v1/clusters?consistency=local").await.status);
     assert_eq!(200, server.get("/v1/clusters/default/topology").await.status);
+}
+
+#[tokio::test]
+async fn parameters_at_fault_are_named() {
+    let server = Server::start().await;
+    for (query, field) in [
+        ("limit=x", "limit"),
+        ("consistency=local&limit=70000", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("consistency=perhaps", "consistency"),
+        ("limit=1&unknown=1", "unknown"),
+    ] {
+        let answer = server.get(&format!("/v1/clusters?{query}")).await;
+        assert_eq!("malformed", answer.problem(400), "{query}");
+        assert_eq!(field, answer.json()["field"], "{query}: {}", answer.json());
+    }
+    let answer = server.get("/v1/clusters/default/keyslot?key=a&kez=b").await;
+    assert_eq!("kez", answer.json()["field"], "{}", answer.json());
+}
+
+#[tokio::test]
+async fn a_leader_that_is_silent_is_none() {
+    let server = Server::start().await;
+    server.import_published().await;
+    let topology = "/v1/clusters/default/topology";
+    let status = server.get("/v1/status").await.json();
+    assert_eq!((&Value::from(1), &Value::from(true)), (&status["leader"], &status["ready"]));
+    server.group.set_stale_ms(LEADER_SILENCE_MAX_MS);
+    assert_eq!(200, server.get("/readyz").await.status, "the silence is not longer than allowed");
+    server.group.set_stale_ms(LEADER_SILENCE_MAX_MS + 1);
+    let ready = server.get("/readyz?verbose").await;
+    assert_eq!("unavailable", ready.problem(503));
+    assert!(ready.json()["detail"].as_str().unwrap().contains("leader: none was heard of for 2001 ms"));
+    assert_eq!(200, server.get("/livez").await.status);
+    let status = server.get("/v1/status").await.json();
+    assert_eq!((&Value::Null, &Value::from(false)), (&status["leader"], &status["ready"]));
+    assert_eq!(Value::from(false), server.get("/v1/members").await.json()["items"][0]["leader"]);
+    let answer = server.get(topology).await;
+    assert_eq!((200, None), (answer.status, answer.header("slotkeeper-leader")));
+    assert_eq!(Some("2001"), answer.header("slotkeeper-stale-ms"));
+    server.group.set_stale_ms(0);
+    assert_eq!(Some("1"), server.get(topology).await.header("slotkeeper-leader"));
+    assert_eq!(200, server.get("/readyz").await.status);
 }
 
 #[tokio::test]

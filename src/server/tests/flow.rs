@@ -134,6 +134,45 @@ async fn an_empty_plan_says_why_and_pages_follow() {
 }
 
 #[tokio::test]
+async fn a_dry_run_tells_the_version_that_there_is() {
+    let server = Server::start().await;
+    let (generation, epoch) = server.import_published().await;
+    let path = format!("{CLUSTER}/plans?dry_run=true");
+    let dry = server.as_role(Role::Operator, "POST", &path, r#"{"add":[{"host":"h","port":1}]}"#).await;
+    assert_eq!(5461, dry.json()["plan"]["summary"]["slots"], "{}", dry.json());
+    assert_eq!(json!(epoch), dry.json()["plan"]["freshness"]["epoch"]);
+    assert_eq!((json!(generation), json!(epoch)), (dry.json()["generation"].clone(), dry.json()["epoch"].clone()));
+}
+
+#[tokio::test]
+async fn where_everybody_is_one_an_author_may_approve() {
+    for (insecure_dev, body, expected) in [
+        (true, r#"{"name":"x","driver":"flip"}"#, true),
+        (true, r#"{"name":"x","driver":"flip","policy":{"approvals":2}}"#, true),
+        (true, r#"{"name":"x","driver":"flip","policy":{"author_may_approve":false}}"#, false),
+        (false, r#"{"name":"x","driver":"flip"}"#, false),
+    ] {
+        let config = crate::server::ServerConfig { insecure_dev, ..crate::server::ServerConfig::default() };
+        let server = Server::start_with(config, DriverKind::Flip).await;
+        let created = server.post("/v1/clusters", body).await;
+        assert_eq!(201, created.status, "{}", created.json());
+        assert_eq!(json!(expected), created.json()["cluster"]["policy"]["author_may_approve"], "{body}");
+    }
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_the_name_of_their_method() {
+    let server = Server::start().await;
+    server.get("/v1/clusters").await;
+    let metrics = server.get("/metrics").await;
+    let text = String::from_utf8_lossy(&metrics.body);
+    assert!(
+        text.contains("slotkeeper_http_requests_total{method=\"GET\",route=\"/v1/clusters\",status=\"200\"} 1\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_repeated_request_with_its_key_is_answered_once_more() {
     let server = Server::start().await;
     server.import_two().await;
