@@ -26,7 +26,7 @@ pub struct PendingProblem(pub Box<Problem>);
 
 impl PendingProblem {
     /// The problem of a request as it is sent.
-    pub fn to_json(mut self, request_id: &str) -> Vec<u8> {
+    pub fn into_json(mut self, request_id: &str) -> Vec<u8> {
         request_id.clone_into(&mut self.0.request_id);
         serde_json::to_vec(&self.0).expect("a problem has string keys only")
     }

@@ -75,7 +75,7 @@ fn has_both(bytes: &[u8]) -> bool {
 /// An answer with a problem as its body: `head` is its first lines, each with its end, and no empty one.
 pub fn with_problem(head: &[u8], error: ApiError) -> Vec<u8> {
     let id = fresh_id();
-    let body = error.pending().to_json(&id);
+    let body = error.pending().into_json(&id);
     let rest = format!(
         "content-type: application/problem+json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n\r\n",
         body.len()

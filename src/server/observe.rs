@@ -65,7 +65,7 @@ fn write_problem(response: &mut Response, id: &HeaderValue, is_head: bool) {
         }));
     }
     let Some(problem) = response.extensions_mut().remove::<PendingProblem>() else { return };
-    let body = problem.to_json(id.to_str().expect("checked above"));
+    let body = problem.into_json(id.to_str().expect("checked above"));
     response.headers_mut().insert(CONTENT_TYPE, PROBLEM_JSON);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     *response.body_mut() = if is_head { Body::empty() } else { Body::from(body) };

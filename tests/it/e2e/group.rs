@@ -93,6 +93,24 @@ async fn all_three_killed_at_once_lose_nothing_acknowledged_and_one_alone_takes_
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_three_left_alone_names_no_leader_and_goes_on_serving_the_topology() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut group = Group::start(folder.path(), [0, 1, 2]).await;
+    group.members[0].ready().await;
+    group.members[1].kill_9();
+    group.members[2].kill_9();
+    let alone = &group.members[0];
+    eventually("it is not ready", || async { (alone.get("/readyz").await.status == 503).then_some(()) }).await;
+    let status = alone.get("/v1/status").await.expect(200);
+    assert_eq!((&status["leader"], &status["ready"]), (&Value::Null, &json!(false)), "{status}");
+    let topology = alone.get("/v1/clusters/default/topology").await;
+    assert_eq!(topology.status, 200);
+    assert!(!topology.headers.contains_key("slotkeeper-leader"));
+    assert!(topology.headers.contains_key("slotkeeper-stale-ms"));
+    assert_eq!(alone.get("/livez").await.status, 200);
+}
+
 async fn token(member: &Member, name: &str, role: &str) -> String {
     let answer = member.post("/v1/tokens", json!({"name": name, "role": role})).await.expect(201);
     answer["secret"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
