@@ -137,8 +137,8 @@ pub fn run(command: ClusterCommand, settings: &Settings) -> Result<(), Fault> {
             }
         }
         ClusterCommand::Import(args) => import(&args, &api, settings),
-        ClusterCommand::Check(args) => check(&api.call(named(args.name).topology())?, settings),
-        ClusterCommand::Export(args) => export(&api.call(named(args.name).topology())?, settings),
+        ClusterCommand::Check(args) => check(&api.call(named(args.name).topology_linearizable())?, settings),
+        ClusterCommand::Export(args) => export(&api.call(named(args.name).topology_linearizable())?, settings),
         ClusterCommand::Delete(args) => {
             can_ask(settings)?;
             let cluster = api.client.cluster(&args.name);

@@ -224,6 +224,15 @@ impl Cluster {
         read_topology(&received)
     }
 
+    /// The topology with everything committed before the question: asks the leader, and waits until it is published.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn topology_linearizable(&self) -> Result<Topology, ClientError> {
+        let request = Request::get(self.path("/topology")).query("consistency", "linearizable");
+        read_topology(&self.client.send(request).await?)
+    }
+
     /// The topology as JSON, unchanged.
     ///
     /// # Errors
