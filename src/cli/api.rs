@@ -140,12 +140,8 @@ fn describe(problem: &Problem) -> String {
     for missing in problem.missing.iter().filter(|missing| !problem.detail.contains(missing.as_str())) {
         let _ = write!(text, "\n  missing: {missing}");
     }
-    match (problem.status, problem.code.as_str(), &problem.plan) {
-        (401, ..) => text += "\n  give a token with --token-file FILE or SLOTKEEPER_TOKEN",
-        (409, "plan-stale", Some(plan)) => {
-            let _ = write!(text, "\n  next: slotkeeper plan refresh {plan}");
-        }
-        _ => {}
+    if problem.status == 401 {
+        text += "\n  give a token with --token-file FILE or SLOTKEEPER_TOKEN";
     }
     text
 }

@@ -15,6 +15,7 @@ use crate::cli::reason;
 use crate::cli::rollout;
 use crate::cli::settings::Settings;
 use crate::cli::table::{left, render, right};
+use crate::client::{ClientError, PlanHandle};
 use crate::domain::{Digest, PlanId, PlanState, Slot};
 use crate::wire::plan::GoalView;
 use crate::wire::{ApprovalRequest, EndRequest, PlanAnswer, PlanItem, PlanRequest, ReasonRequest, Text};
@@ -162,8 +163,20 @@ pub fn approve(args: &ApproveArgs, settings: &Settings) -> Result<(), Fault> {
     let acks = args.ack.iter().map(|ack| Text::new(ack)).collect::<Result<_, _>>()?;
     let body = ApprovalRequest { digest, acks, reason: reason::text(args.reason.as_deref())? };
     let api = Api::open(settings)?;
-    let answer = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).approve(&body))?;
+    let plan = api.cluster.plan(&PlanId::new(&args.plan)?);
+    let answer = api.wait(plan.approve(&body)).map_err(|error| refused(error, &plan, settings))?;
     short_answer(&answer, settings)
+}
+
+/// A refusal; for a stale plan with the command that mends it.
+fn refused(error: ClientError, plan: &PlanHandle, settings: &Settings) -> Fault {
+    let is_stale = matches!(&error, ClientError::Problem(problem) if problem.code == "plan-stale");
+    match Fault::from(error) {
+        Fault::Exit(exit, why) if is_stale => {
+            Fault::Exit(exit, format!("{why}\n  next: slotkeeper{} plan refresh {}", settings.globals(), plan.id()))
+        }
+        fault => fault,
+    }
 }
 
 /// Rejects or withdraws a plan.
@@ -213,7 +226,7 @@ pub fn start(args: &StartArgs, settings: &Settings) -> Result<(), Fault> {
             &format!("Start {}: {slots} slots of cluster {} get another owner?", plan.id, settings.cluster),
         )?;
     }
-    let answer = api.call(handle.start(&body))?;
+    let answer = api.wait(handle.start(&body)).map_err(|error| refused(error, &handle, settings))?;
     if args.watch {
         return rollout::watch(&api, &handle, settings);
     }
