@@ -1,5 +1,6 @@
 //! End to end: the real binary, over HTTP and the command line, killed with -9 and started again.
 
+mod command_line;
 mod crash;
 mod fixtures;
 mod group;
