@@ -81,7 +81,7 @@ fn malformed_texts_are_refused_with_the_line() {
         (two(&format!("{B} h:1@1 master - 0 0 99999999999999999999 connected")), "line 2: the epoch field"),
         (two(&format!("{B} h:1@1 master - 0 0 3 up")), "line 2: the link state \"up\" is not known"),
         (two("a\0b"), "line 2: a NUL byte in \"a\\x00b\""),
-        (line(A, "h:1@1", "handshake", "-", ""), "line 0: there is no master"),
+        (line(A, "h:1@1", "handshake", "-", ""), "there is no master"),
         (
             line(A, "h:1@1", "myself,master", "-", "") + &line(B, "h:2@1", "myself,master", "-", ""),
             "line 2: a second node is myself; line 1 is the first",
@@ -128,7 +128,7 @@ fn the_length_is_bounded() {
     text.resize(TEXT_MAX_BYTES, b'\n');
     assert_eq!(sound(&text).table.count_of(&ShardId::new(A).unwrap()), 16384);
     text.push(b'\n');
-    assert_eq!(refusal(&text), "line 0: the text is longer than 8388608 bytes");
+    assert_eq!(refusal(&text), "the text is longer than 8388608 bytes");
 }
 
 #[test]
