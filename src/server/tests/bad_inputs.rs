@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::fixture::Server;
 use crate::controller::LEADER_SILENCE_MAX_MS;
 use crate::domain::Role;
+use crate::server::listener;
 
 const JSON: &str = "content-type: application/json";
 
@@ -294,4 +295,20 @@ async fn request_ids_are_echoed_when_they_are_harmless() {
     assert_eq!("abc-1", id(&answer));
     let answer = server.send(Role::Admin, "GET", "/livez", &["x-request-id: <script>"], b"").await;
     assert_eq!(16, id(&answer).len());
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    use tokio::io::AsyncReadExt;
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let limits = listener::Limits { connections_max: 0, ..listener::Limits::default() };
+    let serving = tokio::spawn(listener::serve(socket, axum::Router::new(), limits, std::future::pending()));
+    let mut received = Vec::new();
+    tokio::net::TcpStream::connect(address).await.unwrap().read_to_end(&mut received).await.unwrap();
+    let answer = super::fixture::Answer::parse(&received);
+    assert_eq!("unavailable", answer.problem(503));
+    assert_eq!((Some("1"), Some("close")), (answer.header("retry-after"), answer.header("connection")));
+    assert_eq!(16, answer.header("x-request-id").unwrap().len());
+    serving.abort();
 }
