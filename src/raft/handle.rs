@@ -354,7 +354,7 @@ async fn greet(peers: Peers, others: BTreeMap<MemberId, BasicNode>, on_fatal: Fa
 }
 
 /// Tells whether this member leads, and ends the process when raft has ended by itself.
-async fn follow(inner: std::sync::Weak<Inner>, core: Core, on_fatal: FatalHook) {
+async fn follow(weak: std::sync::Weak<Inner>, core: Core, on_fatal: FatalHook) {
     let mut metrics = core.metrics();
     loop {
         let (leads, running) = {
@@ -362,7 +362,7 @@ async fn follow(inner: std::sync::Weak<Inner>, core: Core, on_fatal: FatalHook) 
             let leads = now.state == ServerState::Leader && now.current_leader == Some(now.id);
             (leads.then_some(now.current_term), now.running_state.clone())
         };
-        let Some(inner) = inner.upgrade() else { return };
+        let Some(inner) = weak.upgrade() else { return };
         inner.leading.send_if_modified(|leading| std::mem::replace(leading, leads) != leads);
         if let Err(error) = running {
             inner.leading.send_replace(None);
@@ -373,6 +373,11 @@ async fn follow(inner: std::sync::Weak<Inner>, core: Core, on_fatal: FatalHook) 
         }
         drop(inner);
         if metrics.changed().await.is_err() {
+            // A core that panicked says nothing: its end is all there is to see. Who lives on behind it only looks alive.
+            if let Some(inner) = weak.upgrade().filter(|inner| !inner.stopping.load(Ordering::Acquire)) {
+                inner.leading.send_replace(None);
+                on_fatal.call("raft has ended without a word; the lines before this one say why");
+            }
             return;
         }
     }

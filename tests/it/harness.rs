@@ -91,6 +91,19 @@ impl Member {
         }
     }
 
+    /// The exit code, once the process has ended by itself.
+    pub fn ended(&mut self) -> Option<i32> {
+        let status = self.child.as_mut()?.try_wait().unwrap()?;
+        self.child = None;
+        Some(status.code().expect("it ended by itself"))
+    }
+
+    /// Its data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        let position = self.args.iter().position(|arg| arg == "--data-dir").unwrap();
+        PathBuf::from(&self.args[position + 1])
+    }
+
     pub fn is_running(&self) -> bool {
         self.child.is_some()
     }

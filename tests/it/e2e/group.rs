@@ -111,6 +111,58 @@ async fn one_of_three_left_alone_names_no_leader_and_goes_on_serving_the_topolog
     assert_eq!(alone.get("/livez").await.status, 200);
 }
 
+/// An older copy of a member's own store claims to have forgotten what it acknowledged. Raft cannot go on with that, and
+/// who cannot go on must end, not linger and look alive.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_meets_an_older_store_of_a_peer_ends_rather_than_lingers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut group = Group::start(folder.path(), [0, 1, 2]).await;
+    let leader = group.leader().await;
+    let (follower, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    group.members[follower].terminate();
+    let (dir, old) = (group.members[follower].data_dir(), folder.path().join("old"));
+    copy_dir(&dir, &old);
+    group.members[follower].start();
+    group.members[follower].ready().await;
+    for number in 0..5 {
+        let body = json!({"name": format!("c{number}"), "driver": "flip"});
+        group.members[follower].post("/v1/clusters", body).await.expect(201);
+    }
+    group.members[follower].terminate();
+    std::fs::remove_dir_all(&dir).unwrap();
+    copy_dir(&old, &dir);
+    group.members[follower].start();
+
+    let ended = eventually("a member that cannot go on has ended", || {
+        let ended: Vec<(usize, i32)> =
+            (0..3).filter_map(|index| Some((index, group.members[index].ended()?))).collect();
+        async { (!ended.is_empty()).then_some(ended) }
+    })
+    .await;
+    assert!(ended.iter().all(|(_, code)| *code == 10), "{ended:?}");
+
+    // Without the old store the two others have everything.
+    if group.members[follower].is_running() {
+        group.members[follower].kill_9();
+    }
+    for index in [leader, other] {
+        if group.members[index].ended().is_some() || !group.members[index].is_running() {
+            group.members[index].start();
+        }
+    }
+    group.members[other].ready().await;
+    let clusters = group.members[other].get("/v1/clusters").await.expect(200);
+    assert_eq!(clusters["items"].as_array().unwrap().len(), 6, "{clusters}");
+}
+
+fn copy_dir(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
 async fn token(member: &Member, name: &str, role: &str) -> String {
     let answer = member.post("/v1/tokens", json!({"name": name, "role": role})).await.expect(201);
     answer["secret"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
