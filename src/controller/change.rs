@@ -39,20 +39,22 @@ impl Controller {
         loop {
             let before = self.cluster(cluster)?;
             let Drafted { changes, after, draft } = self.drafted(caller, &before, &changes, propose.as_ref())?;
-            if dry_run || (changes.is_empty() && draft.plan.is_none()) {
-                let plan = draft.plan.map(|plan| as_proposed(&after, plan));
-                let (version, empty_because) = (before.version(), draft.empty_because);
-                return Ok(Changed { receipt: None, cluster: Arc::new(after), version, plan, empty_because });
-            }
-            let plan = draft.plan.map(Arc::new);
+            let (plan, empty_because) = (draft.plan.map(Arc::new), draft.empty_because);
+            let idle = changes.is_empty() && plan.is_none();
             let op = Op::Change { cluster: cluster.clone(), changes, plan: plan.clone() };
+            if dry_run && !idle {
+                // Refused exactly where the real request would be.
+                self.try_out(caller, op.clone())?;
+            }
+            let proposed = plan.map(|plan| as_proposed(&after, plan));
+            if dry_run || idle {
+                let version = before.version();
+                return Ok(Changed { receipt: None, cluster: Arc::new(after), version, plan: proposed, empty_because });
+            }
             match self.submit(caller, op).await {
                 Err(ControlError::Rejected(Rejection::PlanStale { .. })) if replans < REPLANS_MAX => replans += 1,
                 Err(error) => return Err(error),
-                Ok(receipt) => {
-                    let record = plan.map(|plan| as_proposed(&after, Arc::unwrap_or_clone(plan)));
-                    return self.changed(cluster, receipt, record, draft.empty_because);
-                }
+                Ok(receipt) => return self.changed(cluster, receipt, proposed, empty_because),
             }
         }
     }
@@ -114,10 +116,10 @@ impl Controller {
 }
 
 /// The record a plan gets when it is proposed.
-fn as_proposed(cluster: &Cluster, plan: Plan) -> Arc<PlanRecord> {
+fn as_proposed(cluster: &Cluster, plan: Arc<Plan>) -> Arc<PlanRecord> {
     Arc::new(PlanRecord {
         digest: Digest::of_plan(&plan),
-        plan: Arc::new(plan),
+        plan,
         sequence: cluster.plans_proposed,
         revision: 1,
         state: PlanState::Proposed,

@@ -158,13 +158,15 @@ fn intent(cluster: &Cluster, changes: &[Change], propose: &Propose) -> Intent {
     let shards = || cluster.shards.values().map(|shard| &shard.value);
     let empty = |shard: &&Shard| shard.state == ShardState::Active && shard.weight.get() > 0 && slots(shard) == 0;
     let leaving = |shard: &&Shard| shard.state == ShardState::Draining && slots(shard) > 0;
-    let reweight: BTreeMap<ShardId, Weight> = changes
-        .iter()
-        .filter_map(|change| match change {
-            Change::SetShard { shard, weight: Some(weight), .. } => Some((shard.clone(), *weight)),
-            _ => None,
-        })
-        .collect();
+    // A successor stands for all that its predecessor was made for, as far as it is still wanted.
+    let inherited = propose.supersedes.as_ref().and_then(|id| cluster.plans.get(id));
+    let inherited = inherited.into_iter().flat_map(|record| record.plan.intent.reweight.iter().cloned());
+    let still = |(id, weight): &(ShardId, Weight)| cluster.shards.get(id).is_some_and(|s| s.value.weight == *weight);
+    let asked = changes.iter().filter_map(|change| match change {
+        Change::SetShard { shard, weight: Some(weight), .. } => Some((shard.clone(), *weight)),
+        _ => None,
+    });
+    let reweight: BTreeMap<ShardId, Weight> = inherited.filter(still).chain(asked).collect();
     Intent {
         goal: propose.goal,
         // Undoing fills shards that were there before: they must not go when the undoing is withdrawn.

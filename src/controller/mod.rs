@@ -246,15 +246,24 @@ impl Controller {
     /// # Errors
     /// [`ControlError`].
     pub async fn submit(&self, caller: &Caller, op: Op) -> Result<Receipt, ControlError> {
-        let command = Command {
+        Ok(self.inner.group.submit(self.stamped(caller, op)).await?.applied.outcome?)
+    }
+
+    /// What committing the operation would answer, tried on a copy of the applied state.
+    fn try_out(&self, caller: &Caller, op: Op) -> Result<Receipt, Rejection> {
+        let mut copy = self.read(State::clone);
+        copy.apply(&self.stamped(caller, op)).outcome
+    }
+
+    fn stamped(&self, caller: &Caller, op: Op) -> Command {
+        Command {
             version: COMMAND_VERSION,
             at: self.now(),
             by: caller.principal.clone(),
             reason: caller.reason.clone(),
             idempotency: caller.idempotency.clone(),
             op,
-        };
-        Ok(self.inner.group.submit(command).await?.applied.outcome?)
+        }
     }
 
     /// A fresh id for a node that was added without a name, and for its shard: not in use in the cluster.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionId, Instant, PlanId, Principal, ShardId};
+use super::{ActionId, Instant, PlanId, Principal, PrincipalName, ShardId};
 
 /// Where a rollout is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -128,6 +128,9 @@ pub struct ActionProgress {
     /// Of a done `SetReplicaOf`: the shard the node left, to undo it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_from: Option<ShardId>,
+    /// Who began it: while it is in flight no other mover may take it.
+    #[serde(default)]
+    pub by: Option<PrincipalName>,
 }
 
 /// A rollout. Which actions there are stands in its plan.

@@ -115,6 +115,7 @@ async fn progress_counts_slots_actions_and_what_is_stuck() {
         since: at(since),
         attempts: 1,
         error: error.map(str::to_owned),
+        by: None,
         came_from: None,
     };
     let actions = [

@@ -63,7 +63,7 @@ fn put(record: &mut PlanRecord, state: ActionState, actions: impl IntoIterator<I
     let (since, error) = (record.plan.created_at, (state == ActionState::Failed).then(|| "node-a: busy".to_owned()));
     let rollout = record.rollout.as_mut().unwrap();
     for action in ids(actions) {
-        let progress = ActionProgress { state, since, attempts: 1, error: error.clone(), came_from: None };
+        let progress = ActionProgress { state, since, attempts: 1, error: error.clone(), came_from: None, by: None };
         rollout.actions.insert(action, progress);
     }
 }

@@ -85,7 +85,7 @@ pub async fn topology(
     if let Some(version) = query.min_epoch {
         app.reached(&cluster, version).await?;
     }
-    let newest = app.newest(&cluster)?;
+    let newest = app.published(&cluster).await?;
     let Some(after) = query.after else { return Ok(app.full(&newest, &headers, true)) };
     if newest.topology.version > after {
         return Ok(app.full(&newest, &headers, false));
@@ -104,6 +104,17 @@ impl App {
             Ok(_) => ApiError::unavailable("the topology is not published on this member yet"),
             Err(_) => Rejection::not_found("cluster", cluster).into(),
         })
+    }
+
+    /// The newest snapshot; a cluster that was created a moment ago is waited for.
+    async fn published(&self, cluster: &ClusterName) -> Result<Arc<Snapshot>, ApiError> {
+        match self.newest(cluster) {
+            Err(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                let found = self.controller.publisher().wait_newer(cluster, Version::default(), CATCH_UP).await;
+                found.ok_or(error)
+            }
+            found => found,
+        }
     }
 
     fn check_stale(&self, max_stale: Option<u64>) -> Result<(), ApiError> {

@@ -21,7 +21,13 @@ pub(super) fn begin(
     use ActionState as S;
     let (actions, rollout) = look_up(cluster, context, id, ids, "begin")?;
     let back = rollout.state == RolloutState::RollingBack;
-    let so_already: &[S] = if back { &[S::Reverting, S::Reverted] } else { &[S::Begun, S::Done] };
+    // The executor repeats itself after a change of leader; a mover that is told "begun" would move the data again.
+    let so_already: &[S] = match (back, cluster.driver == DriverKind::Manual) {
+        (false, false) => &[S::Begun, S::Done],
+        (false, true) => &[S::Begun],
+        (true, false) => &[S::Reverting, S::Reverted],
+        (true, true) => &[S::Reverting],
+    };
     let todo: Vec<_> = actions.iter().filter(|a| !is_in(rollout, a.id, so_already)).collect();
     if todo.is_empty() {
         return Ok(nothing(id));
@@ -36,7 +42,9 @@ pub(super) fn begin(
         let why = match (way, rollout.state_of(action.id)) {
             (Way::Forward, None | Some(S::Failed)) | (Way::Back, Some(S::Done)) => continue,
             (Way::Back, Some(S::Begun)) => "it is in flight: finish it before it is undone",
+            (Way::Back, Some(S::Reverted)) => "it is undone already",
             (Way::Back, _) => "it was not done: there is nothing to undo",
+            (Way::Forward, Some(S::Done)) => "it is done already",
             (Way::Forward, _) => "it is being undone",
         };
         return Err(refuse(action.id, why.to_owned()));
@@ -49,6 +57,7 @@ pub(super) fn begin(
         let at_once = depart(cluster, action, way, overlap_ms);
         let progress = running_mut(cluster, id)?.actions.entry(action.id).or_insert_with(|| new_progress(context));
         progress.attempts += u32::from(way == Way::Forward);
+        progress.by = Some(context.by.name.clone());
         set_state(progress, context, if way == Way::Back { S::Reverting } else { S::Begun });
         if at_once {
             land(cluster, context, id, action, way)?;
@@ -140,6 +149,13 @@ fn look_up<'a>(
     if ids.is_empty() || unique.len() != ids.len() {
         return Err(Rejection::invalid("actions", &"there are none, or one stands twice"));
     }
+    for (id, progress) in ids.iter().filter_map(|id| Some((id, rollout.actions.get(id)?))) {
+        let in_flight = matches!(progress.state, ActionState::Begun | ActionState::Reverting);
+        let other = progress.by.as_ref().filter(|by| **by != context.by.name);
+        if let (Role::Mover, true, Some(other)) = (context.by.role, in_flight, other) {
+            return Err(refuse(*id, format!("it is in flight: {other} has begun it")));
+        }
+    }
     let find = |id: &ActionId| record.plan.body.action(*id).cloned().ok_or_else(|| Rejection::not_found("action", id));
     Ok((ids.iter().map(find).collect::<Result<_, _>>()?, rollout))
 }
@@ -224,7 +240,14 @@ fn is_in(rollout: &Rollout, action: ActionId, states: &[ActionState]) -> bool {
 }
 
 fn new_progress(context: &Context<'_>) -> ActionProgress {
-    ActionProgress { state: ActionState::Begun, since: context.now, attempts: 0, error: None, came_from: None }
+    ActionProgress {
+        state: ActionState::Begun,
+        since: context.now,
+        attempts: 0,
+        error: None,
+        came_from: None,
+        by: None,
+    }
 }
 
 fn set_state(progress: &mut ActionProgress, context: &Context<'_>, state: ActionState) {

@@ -88,17 +88,23 @@ async fn pausing_aborting_and_rolling_back_leave_no_slot_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outside_mover_carries_a_plan_out_by_hand() {
     let folder = tempfile::tempdir().unwrap();
-    let member = Member::dev(folder.path());
+    let mut member = Member::dev(folder.path());
     member.ready().await;
     let body = json!({"name": "hand", "driver": "manual", "policy": {"author_may_approve": true, "limits": {"slots_per_move": 1024}}});
     member.post("/v1/clusters", body).await.expect(201);
     let cluster = "/v1/clusters/hand";
+    let fresh = member.get(&format!("{cluster}/topology")).await;
+    assert_eq!(fresh.status, 200, "a cluster that was just created is waited for: {}", fresh.body);
     member
         .post(&format!("{cluster}/import"), Value::String(fixture("04a-hostname-set-pref-ip.nodes.txt")))
         .await
         .expect(200);
     let request = json!({"add": [{"name": "new-1", "host": "127.0.0.1", "port": 21003}]});
     let plan = member.post(&format!("{cluster}/plans"), request).await.expect(201)["plan"].clone();
+    let looser = json!({"add": [{"host": "127.0.0.1", "port": 21004}], "limits": {"moves_per_source": 1000}});
+    let dry = member.post(&format!("{cluster}/plans?dry_run=true"), looser.clone()).await;
+    let real = member.post(&format!("{cluster}/plans"), looser).await;
+    assert_eq!((dry.status.as_u16(), &dry.body["code"]), (422, &real.body["code"]), "{}", dry.body);
     let path = format!("{cluster}/plans/{}", plan["id"].as_str().unwrap());
     let acks: Vec<&Value> =
         plan["checks"].as_array().unwrap().iter().filter(|c| c["needs_ack"] == true).map(|c| &c["code"]).collect();
@@ -109,7 +115,27 @@ async fn an_outside_mover_carries_a_plan_out_by_hand() {
     let first = plan["waves"][0][0].as_str().unwrap();
     let early = member.post(&format!("{path}/rollout/actions/{first}/done"), json!({})).await;
     assert_eq!(early.status, 409, "not begun yet: {}", early.body);
+    let mut movers = Vec::new();
+    for name in ["mover-1", "mover-2"] {
+        let created = member.post("/v1/tokens", json!({"name": name, "role": "mover"})).await.expect(201);
+        movers.push(created["secret"].as_str().unwrap().to_owned());
+    }
+    let claimed = format!("{path}/rollout/actions/{first}");
+    member.token.clone_from(&movers[0]);
+    member.post(&format!("{claimed}/begin"), json!({})).await.expect(200);
+    member.token.clone_from(&movers[1]);
+    for verb in ["begin", "done"] {
+        let refused = member.post(&format!("{claimed}/{verb}"), json!({})).await.expect(409);
+        assert!(refused["detail"].as_str().unwrap().contains("mover-1 has begun it"), "{refused}");
+    }
+    member.token.clone_from(&movers[0]);
+    member.post(&format!("{claimed}/done"), json!({})).await.expect(200);
+    member.post(&format!("{claimed}/begin"), json!({})).await.expect(409);
+    member.token.clear();
     for action in plan["waves"].as_array().unwrap().iter().flat_map(|wave| wave.as_array().unwrap()) {
+        if action == first {
+            continue;
+        }
         let action = format!("{path}/rollout/actions/{}", action.as_str().unwrap());
         member.post(&format!("{action}/begin"), json!({})).await.expect(200);
         let topology = member.get(&format!("{cluster}/topology?consistency=linearizable")).await.expect(200);
