@@ -63,7 +63,7 @@ pub enum ConfigError {
 /// The configuration file: the flags' names with underscores.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Settings {
     data_dir: Option<PathBuf>,
     listen: Option<SocketAddr>,
     peer_listen: Option<SocketAddr>,
@@ -146,7 +146,7 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<File, ConfigError> {
+fn read(path: &Path) -> Result<Settings, ConfigError> {
     let shown = path.display().to_string();
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: shown.clone(), source })?;
@@ -179,6 +179,8 @@ fn parse_members(text: &str) -> Result<BTreeMap<MemberId, String>, ConfigError> 
 mod tests {
     use super::*;
 
+    type Change = fn(&mut ServeArgs);
+
     fn serve(change: impl FnOnce(&mut ServeArgs)) -> Result<Config, String> {
         let mut args = ServeArgs { data_dir: Some("d".into()), ..ServeArgs::default() };
         change(&mut args);
@@ -202,7 +204,7 @@ mod tests {
             args.peer_listen = Some("127.0.0.1:1002".parse().unwrap());
         };
         assert_eq!(serve(grouped).unwrap().initial_members.len(), 3);
-        let refused: [(&str, fn(&mut ServeArgs)); 9] = [
+        let refused: [(&str, Change); 9] = [
             ("is not in --initial-members", |a| a.member_id = Some(4)),
             ("needs --member-id", |a| a.member_id = None),
             ("needs --peer-listen", |a| a.peer_listen = None),

@@ -138,7 +138,7 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         () = async {
             first_start(&controller, &config).await;
             started(address);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         } => false,
     };
     info!("stopping");

@@ -259,7 +259,7 @@ impl Group {
         })
         .await;
         for member in &mut group.members {
-            member.token = token.trim().to_owned();
+            token.trim().clone_into(&mut member.token);
         }
         for member in &group.members {
             member.ready().await;
