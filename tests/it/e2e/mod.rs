@@ -68,10 +68,14 @@ async fn until_slots_done(member: &Member, plan: &Value, slots: u64) {
     .await;
 }
 
-/// Slots of each shard, by the published topology.
+/// The topology as of now: what is published may be 50 ms behind what was answered.
+async fn topology(member: &Member) -> Value {
+    member.get(&format!("{CLUSTER}/topology?consistency=linearizable")).await.expect(200)
+}
+
+/// Slots of each shard, as of now.
 async fn counts(member: &Member) -> BTreeMap<String, u64> {
-    let topology = member.get(&format!("{CLUSTER}/topology")).await.expect(200);
-    counts_in(&topology)
+    counts_in(&topology(member).await)
 }
 
 fn counts_in(topology: &Value) -> BTreeMap<String, u64> {

@@ -30,7 +30,7 @@ async fn import_plan_approve_start_and_a_client_sees_every_step() {
     let watcher = Watcher::start(vec![member.url.clone()], String::new());
     approve_and_start(&member, &member, &plan).await;
     until_state(&member, &plan, "succeeded").await;
-    let end = member.get(&format!("{CLUSTER}/topology")).await.expect(200);
+    let end = topology(&member).await;
     assert_eq!(counts_in(&end), target(&plan));
     let last = (end["generation"].as_u64().unwrap(), end["epoch"].as_u64().unwrap());
     eventually("the client has the last epoch", || async {
@@ -78,7 +78,7 @@ async fn pausing_aborting_and_rolling_back_leave_no_slot_open() {
     assert_eq!(refused["code"], "acknowledgement-missing", "rolling a flip back revives stale values");
     member.post(&format!("{path}/rollback"), json!({"acks": ["stale-cache"]})).await.expect(200);
     until_state(&member, &plan, "rolled_back").await;
-    let end = member.get(&format!("{CLUSTER}/topology")).await.expect(200);
+    let end = topology(&member).await;
     assert_eq!(end["moving"], json!([]));
     let mut expected = original;
     expected.insert("new-1".into(), 0);
