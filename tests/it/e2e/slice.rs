@@ -19,12 +19,10 @@ async fn import_plan_approve_start_and_a_client_sees_every_step() {
     assert_eq!((&plan["summary"]["slots"], &plan["summary"]["lower_bound"]), (&json!(4096), &json!(4096)));
     assert_eq!(plan["state"], "proposed");
 
-    let before = member.get(&format!("{CLUSTER}/topology")).await;
+    let now = format!("{CLUSTER}/topology?consistency=linearizable");
+    let before = member.get(&now).await;
     let etag = before.headers["etag"].to_str().unwrap().to_owned();
-    let unchanged = member
-        .request_with(Method::GET, &format!("{CLUSTER}/topology"), None, &[("if-none-match", &etag)])
-        .await
-        .unwrap();
+    let unchanged = member.request_with(Method::GET, &now, None, &[("if-none-match", &etag)]).await.unwrap();
     assert_eq!(unchanged.status, 304);
 
     let watcher = Watcher::start(vec![member.url.clone()], String::new());
