@@ -1,8 +1,8 @@
 //! HTTP: routes, authorisation, problems, limits. Sees the controller and never raft.
 //!
-//! A request passes, from the outside in: [`observe`] (request id, metrics, panics, problem bodies), [`guard`] (framing,
-//! host, sizes), [`auth`] (the one authorisation point, over the table in [`routes`]), then the handler in [`api`], whose
-//! extractors ([`input`], [`query`]) check everything that comes with it.
+//! A request passes, from the outside in: `observe` (request id, metrics, panics, problem bodies), `guard` (framing,
+//! host, sizes), `auth` (the one authorisation point, over the table in [`routes`]), then the handler in `api`, whose
+//! extractors (`input`, `query`) check everything that comes with it.
 
 mod api;
 mod auth;
