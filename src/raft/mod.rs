@@ -8,6 +8,7 @@ mod network;
 mod open;
 mod rpc;
 mod store;
+mod transfer;
 mod types;
 
 use std::fmt;

@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::machine::SnapshotContent;
-use super::rpc::snapshot_body;
 use super::store::{Identity, Store};
+use super::transfer;
 use super::types::{Snapshot, Types, Vote};
 use crate::domain::MemberId;
 
@@ -40,8 +40,6 @@ pub(super) const OTHER_STORE: u16 = 409;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long entries may take to arrive and to be durable on the other side.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
-/// Longest wait for a snapshot's answer to begin; raft itself gives up earlier, by its own setting.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a peer gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +80,7 @@ pub(super) enum Stranger {
 /// What this member knows of the others' identities, and tells them of its own.
 pub(super) struct Acquaintance {
     pub(super) identity: Identity,
-    store: Store,
+    pub(super) store: Store,
     peers: Mutex<BTreeMap<MemberId, String>>,
 }
 
@@ -123,7 +121,7 @@ impl Acquaintance {
 /// HTTP clients, one per kind of traffic, so that none waits behind another, and requests through them.
 #[derive(Clone)]
 pub(super) struct Peers {
-    acquaintance: Arc<Acquaintance>,
+    pub(super) acquaintance: Arc<Acquaintance>,
     heartbeats: reqwest::Client,
     entries: reqwest::Client,
     snapshots: reqwest::Client,
@@ -241,7 +239,7 @@ impl RaftNetworkFactory<Types> for Peers {
 /// openraft's way to one peer.
 pub(super) struct Peer {
     client: reqwest::Client,
-    peers: Peers,
+    pub(super) peers: Peers,
     target: MemberId,
     address: String,
 }
@@ -257,7 +255,7 @@ impl Peer {
         self.send(verb, body, option.soft_ttl()).await
     }
 
-    async fn send<A: DeserializeOwned>(
+    pub(super) async fn send<A: DeserializeOwned>(
         &self,
         verb: &str,
         body: Vec<u8>,
@@ -311,17 +309,7 @@ impl RaftNetworkV2<Types> for Peer {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        let transmit = async {
-            let body = snapshot_body(&self.peers.acquaintance.store, vote, snapshot)
-                .await
-                .map_err(|error| StreamingError::from(NetworkError::new(&error)))?;
-            let within = option.soft_ttl().min(IDLE_TIMEOUT);
-            self.send("snapshot", body, within).await.map_err(StreamingError::from)
-        };
-        tokio::select! {
-            closed = cancel => Err(StreamingError::Closed(closed)),
-            sent = transmit => sent,
-        }
+        transfer::send(self, vote, snapshot, cancel, option).await
     }
 
     async fn transfer_leader(

@@ -12,22 +12,19 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use openraft::raft::AppendEntriesResponse;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use super::codec;
 use super::leader;
-use super::machine::SnapshotContent;
 use super::network::{Acquaintance, FOREIGN, GROUP_HEADER, INCARNATION_HEADER, MEMBER_HEADER, OTHER_STORE, Stranger};
-use super::store::Store;
-use super::types::{Core, Snapshot, SnapshotMeta, Vote};
+use super::transfer;
+use super::types::Core;
 use crate::domain::MemberId;
 
 /// Largest bodies.
 const SMALL_MAX_BYTES: usize = 64 << 10;
 const COMMAND_MAX_BYTES: usize = 1 << 20;
 const ENTRIES_MAX_BYTES: usize = 64 << 20;
-const SNAPSHOT_MAX_BYTES: usize = 1 << 30;
 /// How long the leader tries for another member's client.
 const FORWARDED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -63,16 +60,16 @@ pub(super) fn router(member: Member) -> Router {
         .route(&at("vote"), post(vote).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("pre-vote"), post(pre_vote).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("transfer-leader"), post(transfer_leader).layer(limit(SMALL_MAX_BYTES)))
-        .route(&at("snapshot"), post(snapshot).layer(limit(SNAPSHOT_MAX_BYTES)))
+        .merge(transfer::routes())
         .route(&at("submit"), post(submit).layer(limit(COMMAND_MAX_BYTES)))
         .route(&at("read-index"), post(read_index).layer(limit(SMALL_MAX_BYTES)))
         .with_state(member)
 }
 
-type Reply = Result<Response, (StatusCode, String)>;
+pub(super) type Reply = Result<Response, (StatusCode, String)>;
 
 impl Member {
-    async fn admit(&self, target: MemberId, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+    pub(super) async fn admit(&self, target: MemberId, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
         let own = self.acquaintance.identity.member_id;
         if target != own {
             return Err((StatusCode::MISDIRECTED_REQUEST, format!("this is member {own}, not {target}")));
@@ -87,7 +84,7 @@ impl Member {
         })
     }
 
-    fn reply<T: Serialize, E: std::fmt::Display>(&self, answer: Result<T, E>) -> Reply {
+    pub(super) fn reply<T: Serialize, E: std::fmt::Display>(&self, answer: Result<T, E>) -> Reply {
         let answer = answer.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
         let identity = &self.acquaintance.identity;
         let headers = [
@@ -142,17 +139,6 @@ async fn transfer_leader(
     member.reply(member.core.handle_transfer_leader(parse(&body)?).await)
 }
 
-async fn snapshot(
-    Shared(member): Shared<Member>,
-    Path(target): Path<MemberId>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Reply {
-    member.admit(target, &headers).await?;
-    let (vote, snapshot) = parse_snapshot(&body).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    member.reply(member.core.install_full_snapshot(vote, snapshot).await)
-}
-
 async fn submit(
     Shared(member): Shared<Member>,
     Path(target): Path<MemberId>,
@@ -172,41 +158,4 @@ async fn read_index(Shared(member): Shared<Member>, Path(target): Path<MemberId>
 async fn hello(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
     member.admit(target, &headers).await?;
     member.reply(Ok::<_, io::Error>(()))
-}
-
-#[derive(Serialize, Deserialize)]
-struct SnapshotHead {
-    vote: Vote,
-    meta: SnapshotMeta,
-}
-
-/// A snapshot on the wire: a line of JSON each for head and state, then one per audit record.
-pub(super) async fn snapshot_body(store: &Store, vote: Vote, snapshot: Snapshot) -> io::Result<Vec<u8>> {
-    let Snapshot { meta, snapshot: SnapshotContent { state, audit } } = snapshot;
-    let audit = match audit {
-        Some(records) => records,
-        None => store.audit(0, usize::MAX).await?,
-    };
-    let mut body = serde_json::to_vec(&SnapshotHead { vote, meta })?;
-    body.push(b'\n');
-    body.extend(codec::encode(&state).map_err(io::Error::other)?.bytes());
-    // Records later than the snapshot belong to entries that the receiver applies by itself.
-    for record in audit.iter().take_while(|record| record.seq <= state.audit_head.seq) {
-        body.push(b'\n');
-        serde_json::to_writer(&mut body, record)?;
-    }
-    Ok(body)
-}
-
-fn parse_snapshot(body: &[u8]) -> Result<(Vote, Snapshot), String> {
-    let mut lines = body.split(|&byte| byte == b'\n');
-    let head: SnapshotHead =
-        serde_json::from_slice(lines.next().unwrap_or_default()).map_err(|error| format!("head: {error}"))?;
-    let state = codec::decode(lines.next().unwrap_or_default()).map_err(|error| format!("state: {error}"))?;
-    let audit = lines
-        .map(serde_json::from_slice)
-        .collect::<Result<_, _>>()
-        .map_err(|error| format!("audit record: {error}"))?;
-    let content = SnapshotContent { state, audit: Some(audit) };
-    Ok((head.vote, Snapshot { meta: head.meta, snapshot: content }))
 }
