@@ -5,7 +5,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, StatusCode};
@@ -19,9 +19,21 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Numbers the idempotency keys of this run.
 static KEYS: AtomicU64 = AtomicU64::new(0);
 
-/// A loopback port that was free a moment ago.
+/// A loopback port that was free a moment ago, and that no connection takes for its own end while a member is down: it
+/// is below the range from which the system does so.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 22_000;
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    // Runs at the same time start at different places.
+    let start = std::process::id() % u32::from(COUNT);
+    loop {
+        let turn = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = FIRST + u16::try_from((start * 97 + turn) % u32::from(COUNT)).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The text of a real `CLUSTER NODES` output.
@@ -34,6 +46,7 @@ pub fn fixture(name: &str) -> String {
 pub struct Member {
     child: Option<Child>,
     args: Vec<String>,
+    env: Vec<(String, String)>,
     log: PathBuf,
     /// Base URL of its HTTP interface.
     pub url: String,
@@ -47,11 +60,11 @@ impl Member {
         let listen = format!("127.0.0.1:{}", free_port());
         let dir = folder.join("dev");
         let args = ["dev", "--data-dir", dir.to_str().unwrap(), "--listen", &listen].map(str::to_owned).to_vec();
-        Self::spawn(args, folder.join("dev.log"), format!("http://{listen}"))
+        Self::spawn(args, Vec::new(), folder.join("dev.log"), format!("http://{listen}"))
     }
 
-    fn spawn(args: Vec<String>, log: PathBuf, url: String) -> Self {
-        let mut member = Self { child: None, args, log, url, token: String::new() };
+    fn spawn(args: Vec<String>, env: Vec<(String, String)>, log: PathBuf, url: String) -> Self {
+        let mut member = Self { child: None, args, env, log, url, token: String::new() };
         member.start();
         member
     }
@@ -62,6 +75,7 @@ impl Member {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = Command::new(BINARY)
             .args(&self.args)
+            .envs(self.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -75,6 +89,13 @@ impl Member {
         let mut child = self.child.take().expect("it runs");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Sends a signal such as `STOP` to the process.
+    pub fn signal(&self, name: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success(), "kill -s {name}: {sent}");
     }
 
     /// SIGTERM; returns the exit status.
@@ -222,21 +243,44 @@ impl Answer {
     }
 }
 
-/// Three members that form one group.
+/// Members that form one group.
 pub struct Group {
     pub members: Vec<Member>,
+}
+
+/// What differs from group to group. The first member is the first entry of every list.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// Ports of the peer listeners.
+    pub peers: Vec<u16>,
+    /// Ports at which the members know each other; the peer listeners' own unless something stands in between.
+    pub advertised: Vec<u16>,
+    /// Environment of every process; `{id}` in a value is the member's.
+    pub env: Vec<(String, String)>,
+}
+
+impl Setting {
+    /// So many members that reach each other directly.
+    pub fn direct(count: usize) -> Self {
+        let peers: Vec<u16> = (0..count).map(|_| free_port()).collect();
+        Self { advertised: peers.clone(), peers, env: Vec::new() }
+    }
 }
 
 impl Group {
     /// Starts three members in the order given and takes the first admin token.
     pub async fn start(folder: &Path, order: [usize; 3]) -> Self {
-        let ports: Vec<(u16, u16)> = (0..3).map(|_| (free_port(), free_port())).collect();
-        let list: Vec<String> =
-            ports.iter().enumerate().map(|(index, (_, peer))| format!("{}=127.0.0.1:{peer}", index + 1)).collect();
+        Self::start_with(folder, &order, &Setting::direct(3)).await
+    }
+
+    /// Starts members in the order given and takes the first admin token.
+    pub async fn start_with(folder: &Path, order: &[usize], setting: &Setting) -> Self {
+        let list = setting.advertised.iter().enumerate();
+        let list: Vec<String> = list.map(|(index, peer)| format!("{}=127.0.0.1:{peer}", index + 1)).collect();
         let token_file = folder.join("admin.token");
-        let mut members: Vec<Option<Member>> = (0..3).map(|_| None).collect();
-        for index in order {
-            let (listen, peer) = ports[index];
+        let mut members: Vec<Option<Member>> = order.iter().map(|_| None).collect();
+        for &index in order {
+            let (listen, peer) = (free_port(), setting.peers[index]);
             let id = (index + 1).to_string();
             let dir = folder.join(format!("member-{id}"));
             let (listen, peer) = (format!("127.0.0.1:{listen}"), format!("127.0.0.1:{peer}"));
@@ -251,7 +295,8 @@ impl Group {
             let mut args: Vec<String> = args.concat().into_iter().map(str::to_owned).collect();
             args.push(token_file.to_str().unwrap().to_owned());
             let log = folder.join(format!("member-{id}.log"));
-            members[index] = Some(Member::spawn(args, log, format!("http://{listen}")));
+            let env = setting.env.iter().map(|(name, value)| (name.clone(), value.replace("{id}", &id))).collect();
+            members[index] = Some(Member::spawn(args, env, log, format!("http://{listen}")));
         }
         let mut group = Self { members: members.into_iter().map(Option::unwrap).collect() };
         let token = eventually("the first admin token", || async {

@@ -10,6 +10,9 @@ mod e2e;
 #[cfg(feature = "server")]
 mod harness;
 mod keyslot;
+mod linearizability;
+#[cfg(feature = "server")]
+mod network;
 #[cfg(feature = "server")]
 mod nodes_text;
 #[cfg(feature = "server")]

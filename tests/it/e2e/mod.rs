@@ -2,6 +2,7 @@
 
 mod command_line;
 mod crash;
+mod faults;
 mod fixtures;
 mod group;
 mod slice;
