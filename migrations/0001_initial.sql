@@ -15,14 +15,6 @@ CREATE TABLE raft_log (
     crc   INTEGER NOT NULL
 ) STRICT;
 
--- The newest snapshot of the applied state and the one before it.
-CREATE TABLE raft_snapshot (
-    id    INTEGER PRIMARY KEY,
-    meta  TEXT NOT NULL,
-    state TEXT NOT NULL,
-    crc   INTEGER NOT NULL
-) STRICT;
-
 -- The retained end of the audit chain, without gaps.
 CREATE TABLE raft_audit (
     seq    INTEGER PRIMARY KEY,

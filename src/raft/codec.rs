@@ -37,6 +37,11 @@ pub(super) fn encode<T: Serialize>(body: &T) -> Result<String, CodecError> {
     Ok(serde_json::to_string(&Envelope { v: VERSION, body })?)
 }
 
+/// A value in its envelope, written piece by piece.
+pub(super) fn write<T: Serialize>(to: impl std::io::Write, body: &T) -> Result<(), CodecError> {
+    Ok(serde_json::to_writer(to, &Envelope { v: VERSION, body })?)
+}
+
 /// A value out of its envelope.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     match serde_json::from_slice::<Envelope<T>>(bytes) {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use futures::{Stream, TryStreamExt};
@@ -10,10 +11,11 @@ use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::watch;
 
+use super::FatalHook;
+use super::archive::Archive;
 use super::store::Store;
 use super::types::{Entry, LogId, Response, Snapshot, SnapshotMeta, StoredMembership, Types};
-use super::{FatalHook, codec};
-use crate::state::{Applied, AuditRecord, State};
+use crate::state::{Applied, State};
 
 /// The applied state, shared by the state machine, which changes it, and the handles, which read it.
 pub(super) struct Replica {
@@ -76,13 +78,20 @@ impl Replica {
 }
 
 /// What a snapshot holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct SnapshotContent {
     /// The state.
     pub(super) state: State,
-    /// The retained audit records up to the state's, when it comes from another member; none for this member's own,
-    /// which has them in its store.
-    pub(super) audit: Option<Vec<AuditRecord>>,
+    /// What it was received as when it comes from another member; none for this member's own.
+    pub(super) received: Option<Received>,
+}
+
+/// A snapshot from another member, checked: state and audit records.
+#[derive(Clone, Debug)]
+pub(super) struct Received {
+    pub(super) archive: Arc<Archive>,
+    /// The durable file that it is in.
+    pub(super) path: PathBuf,
 }
 
 /// openraft's state machine.
@@ -144,11 +153,11 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, content: SnapshotContent) -> io::Result<()> {
-        let SnapshotContent { state, audit } = content;
-        if let Some(records) = &audit {
-            check_chain(records, &state).map_err(io::Error::other)?;
+        let SnapshotContent { state, received } = content;
+        match received {
+            Some(Received { archive, path }) => self.store.adopt_snapshot(archive, path).await?,
+            None => self.store.save_snapshot(meta.clone(), state.clone()).await?,
         }
-        save(&self.store, meta, &state, audit).await?;
         self.replica.replace(meta, state.clone());
         *self.current.lock().expect("held for a moment only") = Some((meta.clone(), state));
         Ok(())
@@ -156,7 +165,7 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
         let current = self.current.lock().expect("held for a moment only").clone();
-        Ok(current.map(|(meta, state)| Snapshot { meta, snapshot: SnapshotContent { state, audit: None } }))
+        Ok(current.map(|(meta, state)| Snapshot { meta, snapshot: SnapshotContent { state, received: None } }))
     }
 }
 
@@ -172,32 +181,15 @@ impl RaftSnapshotBuilder<Types> for Builder {
     type SnapshotData = SnapshotContent;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        save(&self.store, &self.meta, &self.state, None).await?;
         let (meta, state) = (self.meta.clone(), self.state.clone());
-        *self.current.lock().expect("held for a moment only") = Some((meta.clone(), state.clone()));
-        Ok(Snapshot { meta, snapshot: SnapshotContent { state, audit: None } })
-    }
-}
-
-async fn save(store: &Store, meta: &SnapshotMeta, state: &State, audit: Option<Vec<AuditRecord>>) -> io::Result<()> {
-    let seq = state.audit_head.seq;
-    let state = state.clone();
-    let text = tokio::task::spawn_blocking(move || codec::encode(&state)).await.map_err(io::Error::other)?;
-    store.save_snapshot(meta, text.map_err(io::Error::other)?, seq, audit).await
-}
-
-/// The records of a snapshot are one chain that ends where its state's does. The first one's `previous` is the anchor:
-/// what is before it is no longer kept.
-fn check_chain(records: &[AuditRecord], state: &State) -> Result<(), String> {
-    let head = &state.audit_head;
-    for (earlier, later) in records.iter().zip(records.iter().skip(1)) {
-        if later.seq != earlier.seq + 1 || later.previous != earlier.hash {
-            return Err(format!("the audit chain of the snapshot breaks after record {}", earlier.seq));
+        self.store.save_snapshot(meta.clone(), state.clone()).await?;
+        {
+            let mut current = self.current.lock().expect("held for a moment only");
+            // One from the leader may have come in between.
+            if current.as_ref().is_none_or(|(held, _)| held.last_log_id <= meta.last_log_id) {
+                *current = Some((meta.clone(), state.clone()));
+            }
         }
+        Ok(Snapshot { meta, snapshot: SnapshotContent { state, received: None } })
     }
-    let end = records.last().map_or((0, ""), |last| (last.seq, last.hash.as_str()));
-    if end != (head.seq, head.hash.as_str()) {
-        return Err(format!("the audit chain of the snapshot ends at record {}, its state at {}", end.0, head.seq));
-    }
-    Ok(())
 }

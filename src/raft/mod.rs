@@ -1,5 +1,6 @@
 //! The raft group of controllers: the only room that knows openraft. Everything else sees [`Raft`].
 
+mod archive;
 mod codec;
 mod handle;
 mod leader;

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use super::machine::SnapshotContent;
 use super::store::{Identity, Store};
-use super::transfer;
+use super::transfer::{self, Outgoing};
 use super::types::{Snapshot, Types, Vote};
 use crate::domain::MemberId;
 
@@ -126,6 +126,7 @@ pub(super) struct Peers {
     entries: reqwest::Client,
     snapshots: reqwest::Client,
     forwards: reqwest::Client,
+    pub(super) outgoing: Arc<Outgoing>,
 }
 
 impl Peers {
@@ -145,8 +146,9 @@ impl Peers {
             acquaintance,
             heartbeats: client(1)?,
             entries: client(1)?,
-            snapshots: client(0)?,
+            snapshots: client(1)?,
             forwards: client(64)?,
+            outgoing: Arc::default(),
         })
     }
 
@@ -307,9 +309,9 @@ impl RaftNetworkV2<Types> for Peer {
         vote: Vote,
         snapshot: Snapshot,
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
-        option: RPCOption,
+        _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        transfer::send(self, vote, snapshot, cancel, option).await
+        transfer::send(self, vote, snapshot, cancel).await
     }
 
     async fn transfer_leader(

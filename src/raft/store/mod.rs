@@ -1,7 +1,9 @@
-//! The durable half of a member: one SQLite file for log, vote, snapshots and audit. The log is kept in memory as
+//! The durable half of a member: one SQLite file for log, vote and audit, and snapshots in files beside it. The log is kept in memory as
 //! well, so that an entry can be read as soon as it is appended; it is short, because snapshots purge it.
 
+mod outgoing;
 mod schema;
+mod snapshots;
 mod verify;
 mod wal;
 mod writer;
@@ -12,9 +14,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
 use std::ops::RangeBounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
@@ -22,12 +24,13 @@ use openraft::{LogState, OptionalSend};
 use tokio::sync::oneshot;
 
 pub(super) use verify::{Identity, Loaded};
-use writer::{Job, Writer};
+use writer::{Job, Sweep, Writer, signed};
 
+use super::archive::Archive;
 use super::types::{Entry, LogId, SnapshotMeta, Types, Vote};
 use super::{FatalHook, OpenError, codec};
 use crate::domain::MemberId;
-use crate::state::AuditRecord;
+use crate::state::{AuditRecord, State};
 
 /// Most bytes of entries sent to a follower in one request; one entry is sent whatever its size.
 const REPLICATION_MAX_BYTES: usize = 4 << 20;
@@ -38,6 +41,9 @@ pub(super) struct Store {
     log: Arc<Mutex<Log>>,
     jobs: Sender<Job>,
     dir: Arc<Path>,
+    /// The group that snapshots are marked with; held while one is written.
+    snapshots: Arc<Mutex<String>>,
+    on_fatal: FatalHook,
 }
 
 /// The log as it will be on the disk when the queue is written.
@@ -57,9 +63,9 @@ impl Store {
     pub(super) fn open(dir: &Path, on_fatal: FatalHook) -> Result<(Self, Loaded), OpenError> {
         let lock = schema::lock_directory(dir)?;
         wal::check_wal(&schema::wal_path(dir))?;
-        let connection = schema::open_database(dir)?;
+        let mut connection = schema::open_database(dir)?;
         let path = dir.join(schema::DATABASE);
-        let mut loaded = verify::load(&connection, &path)?;
+        let mut loaded = verify::load(&mut connection, dir, &path)?;
         // Frames left of a torn tail must not be taken for lost commits next time.
         connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
@@ -71,17 +77,22 @@ impl Store {
             committed: loaded.committed,
         };
         let (jobs, queue) = channel();
-        let writer = Writer { connection, jobs: queue, on_fatal, lock };
+        let purged = loaded.purged.as_ref().map(|id| signed(id.index));
+        let sweep = Sweep { log_upto: purged, audit_before: None };
+        let writer = Writer { connection, jobs: queue, on_fatal: on_fatal.clone(), sweep, lock };
         std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Directory { path: dir.to_owned(), source })?;
-        let store = Self { log: Arc::new(Mutex::new(log)), jobs, dir: dir.into() };
+        let group_id = loaded.identity.as_ref().map(|identity| identity.group_id.clone()).unwrap_or_default();
+        let snapshots = Arc::new(Mutex::new(group_id));
+        let store = Self { log: Arc::new(Mutex::new(log)), jobs, dir: dir.into(), snapshots, on_fatal };
         Ok((store, loaded))
     }
 
     /// Makes whose store this is durable.
     pub(super) async fn save_identity(&self, identity: &Identity) -> io::Result<()> {
+        identity.group_id.clone_into(&mut self.snapshots.lock().unwrap_or_else(PoisonError::into_inner));
         self.save("identity", writer::text_of(identity)?).await
     }
 
@@ -95,23 +106,51 @@ impl Store {
         if records.is_empty() { Ok(()) } else { self.send(Job::Audit(records)) }
     }
 
-    /// Makes a snapshot durable, and with it every audit record queued before.
-    pub(super) async fn save_snapshot(
+    /// Makes the applied state durable as the newest snapshot, and before it every audit record queued so far.
+    pub(super) async fn save_snapshot(&self, meta: SnapshotMeta, state: State) -> io::Result<()> {
+        self.durable(Job::Flush).await?;
+        let saved = self.in_files(move |dir, group_id| snapshots::save(dir, group_id, &meta, &state)).await?;
+        self.send(Job::AuditFrom(saved.audit_from))
+    }
+
+    /// Makes a snapshot from another member the only one: the file that it was received in, and its audit records. A
+    /// start after a crash in between takes the records over from the file.
+    pub(super) async fn adopt_snapshot(&self, archive: Arc<Archive>, received: PathBuf) -> io::Result<()> {
+        self.in_files(move |dir, _| snapshots::adopt(dir, &received)).await?;
+        self.durable(|done| Job::TakeOver { archive, done }).await
+    }
+
+    /// Where a snapshot that is being received is kept.
+    pub(super) fn incoming_path(&self) -> PathBuf {
+        self.dir.join(snapshots::INCOMING)
+    }
+
+    /// A snapshot with the audit records that belong to it, in a file without a name.
+    pub(super) async fn archive(&self, meta: SnapshotMeta, state: State) -> io::Result<Archive> {
+        self.durable(Job::Flush).await?;
+        let (dir, group_id) = (Arc::clone(&self.dir), self.group_id());
+        blocking(move || outgoing::archive(&dir, &group_id, &meta, &state)).await
+    }
+
+    fn group_id(&self) -> String {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Does one thing with the snapshot files. What fails is not tried again: see `writer`.
+    async fn in_files<T: Send + 'static>(
         &self,
-        meta: &SnapshotMeta,
-        state: String,
-        audit_seq: u64,
-        audit: Option<Vec<AuditRecord>>,
-    ) -> io::Result<()> {
-        let meta = codec::encode(meta).map_err(io::Error::other)?;
-        self.durable(|done| Job::Snapshot { meta, state, audit_seq, audit, done }).await
+        work: impl FnOnce(&Path, &str) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (dir, snapshots) = (Arc::clone(&self.dir), Arc::clone(&self.snapshots));
+        let done = blocking(move || work(&dir, &snapshots.lock().unwrap_or_else(PoisonError::into_inner))).await;
+        done.inspect_err(|error| self.on_fatal.call(&format!("a snapshot cannot be written: {error}")))
     }
 
     /// Audit records with `after < seq`, ascending, at most `limit`.
     pub(super) async fn audit(&self, after: u64, limit: usize) -> io::Result<Vec<AuditRecord>> {
         self.durable(Job::Flush).await?;
         let dir = Arc::clone(&self.dir);
-        tokio::task::spawn_blocking(move || read_audit(&dir, after, limit)).await.map_err(io::Error::other)?
+        blocking(move || read_audit(&dir, after, limit)).await
     }
 
     /// Writes what is queued, closes the file and frees the directory; later writes fail.
@@ -138,6 +177,13 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().expect("nothing panics while it holds the log")
     }
+}
+
+/// Does something that waits for the disk away from the threads that must not.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 fn closed() -> io::Error {

@@ -127,10 +127,13 @@ async fn damage_is_refused_with_its_place() {
         ("DELETE FROM raft_meta WHERE key = 'vote'", "raft_meta, key \"vote\": it is missing, and there is a log"),
         ("DELETE FROM raft_meta WHERE key = 'identity'", "raft_meta, key \"identity\": it is missing"),
         ("UPDATE raft_meta SET value = 'x' WHERE key = 'purged'", "raft_meta, key \"purged\": its checksum is"),
-        ("DELETE FROM raft_snapshot", "no snapshot covers the entries before 4"),
-        ("UPDATE raft_snapshot SET state = '{}'", "raft_snapshot, row 2: its checksum is"),
         ("DELETE FROM raft_audit WHERE seq = 3", "raft_audit, record 4: record 3 was expected here"),
         ("DELETE FROM raft_audit WHERE seq > 10", "raft_audit: the records 11 to 15 are missing"),
+        (
+            "DELETE FROM raft_audit WHERE seq < 5",
+            "raft_audit, record 5: record 1 was expected here: what is before is cut",
+        ),
+        ("DELETE FROM raft_audit", "raft_audit: the records 1 to 15 are missing"),
         ("UPDATE raft_audit SET record = 'x' WHERE seq = 7", "raft_audit, record 7: its checksum is"),
     ];
     for (sql, place) in cases {
@@ -156,10 +159,63 @@ async fn a_newer_schema_and_a_torn_file_are_refused() {
     refusal(&dir);
 }
 
+/// The snapshots of a directory, the oldest first.
+fn snapshot_files(dir: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> = all.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect();
+    found.sort();
+    found
+}
+
+fn bend(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn without_a_good_snapshot_before_its_log_a_store_is_refused() {
+    let dir = filled().await;
+    snapshot_files(dir.path()).iter().for_each(|path| bend(path));
+    let refused = refusal(&dir);
+    assert!(refused.contains("snapshot-0000000000000002.jsonl, the snapshot: its last line"), "{refused}");
+
+    let dir = filled().await;
+    snapshot_files(dir.path()).iter().for_each(|path| fs::remove_file(path).unwrap());
+    let refused = refusal(&dir);
+    assert!(refused.contains("none covers the entries before 4, which the log has no more"), "{refused}");
+
+    // The one of a newer version is not passed over for an older one: its state would be left behind.
+    let dir = filled().await;
+    let newest = snapshot_files(dir.path()).pop().unwrap();
+    let newer =
+        fs::read_to_string(&newest).unwrap().replace("{\"slotkeeper_snapshot\":1,", "{\"slotkeeper_snapshot\":2,");
+    fs::write(&newest, newer).unwrap();
+    let refused = refusal(&dir);
+    assert!(refused.contains("it is a snapshot of format 2, written by a newer version"), "{refused}");
+}
+
+#[tokio::test]
+async fn what_was_never_finished_and_what_is_of_another_group_is_no_snapshot() {
+    let dir = filled().await;
+    let [old, new] = &snapshot_files(dir.path())[..] else { panic!("two are kept") };
+    fs::copy(new, dir.path().join("snapshot.new")).unwrap();
+    fs::write(dir.path().join("snapshot.part"), "half").unwrap();
+    change(&dir, "UPDATE raft_meta SET value = value WHERE key = 'identity'");
+    let (store, _) = Store::open(dir.path(), no_fatal()).unwrap();
+    assert!(!dir.path().join("snapshot.new").exists() && !dir.path().join("snapshot.part").exists());
+    let identity = Identity { member_id: 1, group_id: "another".into(), incarnation: "first".into() };
+    store.save_identity(&identity).await.unwrap();
+    store.close().await;
+    assert!(old.exists() && new.exists());
+    assert!(refusal(&dir).contains("none covers the entries before 4"));
+}
+
 #[tokio::test]
 async fn a_damaged_newest_snapshot_gives_way_to_the_one_before() {
     let dir = filled().await;
-    change(&dir, "UPDATE raft_snapshot SET state = '{}' WHERE id = 2");
+    bend(&snapshot_files(dir.path())[1]);
     let (_, mut machine) = reopen(dir.path()).await;
     assert_eq!(machine.applied_state().await.unwrap().0, Some(log_id(9)));
     // From it, the log gives the same state; the audit records that are there already are found equal.
@@ -196,8 +252,9 @@ async fn a_directory_is_for_one_process_and_free_after_the_close() {
 /// What a killed process leaves: the files as they are now.
 fn crash(dir: &Path) -> TempDir {
     let left = TempDir::new().unwrap();
-    for file in [schema::DATABASE.into(), format!("{}-wal", schema::DATABASE)] {
-        fs::copy(dir.join(&file), left.path().join(&file)).unwrap();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, left.path().join(path.file_name().unwrap())).unwrap();
     }
     left
 }

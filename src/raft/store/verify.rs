@@ -10,10 +10,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::OpenError;
+use super::super::archive::Span;
 use super::super::codec;
 use super::super::types::{Entry, LogId, SnapshotMeta, Vote};
+use super::snapshots::{self, Found};
+use super::writer::{signed, take_over_audit};
 use crate::domain::MemberId;
-use crate::state::State;
+use crate::state::{AuditRecord, State};
 
 /// Whose store this is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +49,7 @@ pub(super) fn checksum(key: &[u8], text: &[u8]) -> u32 {
 }
 
 /// Reads and checks everything.
-pub(super) fn load(connection: &Connection, path: &Path) -> Result<Loaded, OpenError> {
+pub(super) fn load(connection: &mut Connection, dir: &Path, path: &Path) -> Result<Loaded, OpenError> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(|source| OpenError::sqlite(path, source))?;
@@ -63,7 +66,6 @@ pub(super) fn load(connection: &Connection, path: &Path) -> Result<Loaded, OpenE
         ..Loaded::default()
     };
     loaded.entries = read_log(connection, path, loaded.purged.as_ref())?;
-    loaded.snapshot = read_snapshot(connection, path, loaded.purged.as_ref())?;
     let used = !loaded.entries.is_empty() || loaded.purged.is_some();
     if used && loaded.vote.is_none() {
         return Err(OpenError::damaged(path, "raft_meta, key \"vote\"", &"it is missing, and there is a log"));
@@ -71,8 +73,14 @@ pub(super) fn load(connection: &Connection, path: &Path) -> Result<Loaded, OpenE
     if (used || loaded.vote.is_some()) && loaded.identity.is_none() {
         return Err(OpenError::damaged(path, "raft_meta, key \"identity\"", &"it is missing, and there is a log"));
     }
-    let covered = loaded.snapshot.as_ref().map_or(0, |(_, state)| state.audit_head.seq);
-    check_audit(connection, path, covered)?;
+    let group_id = loaded.identity.as_ref().map(|identity| identity.group_id.as_str());
+    let needed = loaded.purged.as_ref().map_or(0, |id| id.index + 1);
+    let found = snapshots::load(dir, group_id, needed)?;
+    if let Some(found) = &found {
+        complete_audit(connection, path, found)?;
+    }
+    check_audit(connection, path, found.as_ref())?;
+    loaded.snapshot = found.map(|found| (found.meta, found.state));
     Ok(loaded)
 }
 
@@ -108,7 +116,9 @@ fn read_log(
 ) -> Result<BTreeMap<u64, (Entry, usize)>, OpenError> {
     let mut entries: BTreeMap<u64, (Entry, usize)> = BTreeMap::new();
     let mut next = purged.map(|id| id.index + 1);
-    each_row(connection, path, "SELECT idx, entry, crc FROM raft_log ORDER BY idx", |row| {
+    // Purged rows may still be there: they are deleted little by little.
+    let sql = format!("SELECT idx, entry, crc FROM raft_log WHERE idx >= {} ORDER BY idx", next.unwrap_or(0));
+    each_row(connection, path, &sql, |row| {
         let index: i64 = row.get(0)?;
         let place = format!("raft_log, entry {index}");
         let text = checked(row, &index.to_le_bytes())?.map_err(|why| (place.clone(), why))?;
@@ -126,69 +136,53 @@ fn read_log(
     Ok(entries)
 }
 
-/// The newest good snapshot from which the log goes on without a gap; none when the log is whole.
-fn read_snapshot(
-    connection: &Connection,
-    path: &Path,
-    purged: Option<&LogId>,
-) -> Result<Option<(SnapshotMeta, State)>, OpenError> {
-    let needed = purged.map_or(0, |id| id.index + 1);
-    let mut best = None;
-    let mut fault = None;
-    each_row(connection, path, "SELECT id, state, crc, meta FROM raft_snapshot ORDER BY id DESC", |row| {
-        let id: i64 = row.get(0)?;
-        let meta = row.get_ref(3)?.as_bytes()?;
-        let key = [&id.to_le_bytes(), meta].concat();
-        let read = checked(row, &key)?.and_then(|state| {
-            let meta: SnapshotMeta = codec::decode(meta).map_err(|error| error.to_string())?;
-            let state: State = codec::decode(&state).map_err(|error| error.to_string())?;
-            Ok((meta, state))
-        });
-        match read {
-            Ok((meta, state)) => {
-                let next = meta.last_log_id.as_ref().map_or(0, |log| log.index + 1);
-                if best.is_none() && next >= needed {
-                    best = Some((meta, state));
-                }
-            }
-            Err(why) => {
-                tracing::error!("snapshot {id} of {} is damaged, trying the one before: {why}", path.display());
-                fault.get_or_insert((id, why));
-            }
-        }
-        Ok(())
-    })?;
-    match (best, fault) {
-        (Some(found), _) => Ok(Some(found)),
-        (None, _) if needed == 0 => Ok(None),
-        (None, Some((id, why))) => Err(OpenError::damaged(path, &format!("raft_snapshot, row {id}"), &why)),
-        (None, None) => Err(OpenError::damaged(
-            path,
-            "raft_snapshot",
-            &format!("no snapshot covers the entries before {needed}, which the log has no more"),
-        )),
-    }
-}
-
-/// The audit records are there without gaps, at least up to the one that the snapshot ends with.
-fn check_audit(connection: &Connection, path: &Path, covered: u64) -> Result<(), OpenError> {
+/// The audit records are one run without gaps: from the one that the snapshot is anchored in, whose predecessor's hash
+/// it knows, at least to the one that it ends with.
+fn check_audit(connection: &Connection, path: &Path, snapshot: Option<&Found>) -> Result<(), OpenError> {
+    let whole = Span { first: 1, previous: String::new(), last: 0, hash: String::new() };
+    let span = snapshot.map_or(&whole, |found| &found.archive.head.audit);
+    let (first, covered) = (signed(span.first), signed(span.last));
     let mut last: Option<i64> = None;
+    let mut anchored = first > covered && snapshot.is_some() || snapshot.is_some_and(|found| found.is_substitute);
     each_row(connection, path, "SELECT seq, record, crc FROM raft_audit ORDER BY seq", |row| {
         let seq: i64 = row.get(0)?;
         let place = format!("raft_audit, record {seq}");
-        checked(row, &seq.to_le_bytes())?.map_err(|why| (place.clone(), why))?;
+        let text = checked(row, &seq.to_le_bytes())?.map_err(|why| (place.clone(), why))?;
         if let Some(last) = last.filter(|last| last + 1 != seq) {
             return Err((place, format!("record {} was expected here: there is a gap", last + 1)).into());
+        }
+        if !anchored && seq >= first {
+            let record: AuditRecord =
+                serde_json::from_slice(&text).map_err(|error| (place.clone(), error.to_string()))?;
+            if seq > first || record.previous != span.previous {
+                return Err((place, format!("record {first} was expected here: what is before is cut off")).into());
+            }
+            anchored = true;
         }
         last = Some(seq);
         Ok(())
     })?;
-    let last = last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
+    let last = last.unwrap_or(0);
     if last < covered {
-        let why = format!("the records {} to {covered} are missing", last + 1);
+        let why = format!("the records {} to {covered} are missing", last.max(first - 1) + 1);
         return Err(OpenError::damaged(path, "raft_audit", &why));
     }
     Ok(())
+}
+
+/// A snapshot from elsewhere brings its audit records with it; a crash may have come between it and their taking over.
+fn complete_audit(connection: &mut Connection, path: &Path, found: &Found) -> Result<(), OpenError> {
+    let span = &found.archive.head.audit;
+    let last: Option<i64> = connection
+        .query_row("SELECT max(seq) FROM raft_audit", [], |row| row.get(0))
+        .map_err(|source| OpenError::sqlite(path, source))?;
+    if found.archive.head.records == 0 || last.unwrap_or(0) >= signed(span.last) {
+        return Ok(());
+    }
+    let failed = |source| OpenError::sqlite(path, source);
+    let transaction = connection.transaction().map_err(failed)?;
+    take_over_audit(&transaction, &found.archive).map_err(|error| OpenError::damaged(path, "raft_audit", &error))?;
+    transaction.commit().map_err(failed)
 }
 
 /// A row's text when its checksum agrees; key in column 0, text in 1, checksum in 2.

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use openraft::storage::IOFlushed;
@@ -12,16 +13,16 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::super::FatalHook;
+use super::super::archive::{Archive, ArchiveError};
 use super::super::types::{LogId, Types};
 use super::verify::checksum;
 use crate::state::AuditRecord;
 
 /// Most jobs in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 1024;
-/// Audit records kept; older ones go when a snapshot is written.
-pub(super) const AUDIT_RETAINED: u64 = 65_536;
-/// Snapshots kept: when the newest is damaged, the one before it is used.
-const SNAPSHOTS_KEPT: i64 = 2;
+/// Most rows of purged log, and of audit that is no longer retained, that one transaction deletes beside its work:
+/// more at once would make the commit that does it wait.
+const SWEPT_AT_ONCE: i64 = 256;
 
 pub(super) type Done = oneshot::Sender<io::Result<()>>;
 
@@ -35,12 +36,14 @@ pub(super) enum Job {
     Committed { text: String },
     /// Drops the log after an index.
     Truncate { after: Option<u64> },
-    /// Drops the log up to an index.
+    /// Drops the log up to an index: at once for whoever reads it, little by little on the disk.
     Purge { upto: LogId },
     /// Audit records of applied entries. Ride along too: replay makes them again.
     Audit(Vec<AuditRecord>),
-    /// A snapshot, and with one from another member its audit records.
-    Snapshot { meta: String, state: String, audit_seq: u64, audit: Option<Vec<AuditRecord>>, done: Done },
+    /// The audit records of a snapshot that came from elsewhere.
+    TakeOver { archive: Arc<Archive>, done: Done },
+    /// Drops audit records before a number, little by little.
+    AuditFrom(u64),
     /// Writes what rides along.
     Flush(Done),
     /// Writes what rides along and ends the thread.
@@ -49,17 +52,24 @@ pub(super) enum Job {
 
 impl Job {
     const fn can_wait(&self) -> bool {
-        matches!(self, Self::Committed { .. } | Self::Truncate { .. } | Self::Purge { .. } | Self::Audit(_))
+        !matches!(
+            self,
+            Self::Append { .. } | Self::Meta { .. } | Self::TakeOver { .. } | Self::Flush(_) | Self::Close(_)
+        )
     }
 
     fn report(self, result: io::Result<()>) {
         match self {
             Self::Append { flushed, .. } => flushed.io_completed(result),
             // A receiver that is gone has stopped waiting: nothing to tell.
-            Self::Meta { done, .. } | Self::Snapshot { done, .. } | Self::Flush(done) | Self::Close(done) => {
+            Self::Meta { done, .. } | Self::TakeOver { done, .. } | Self::Flush(done) | Self::Close(done) => {
                 drop(done.send(result));
             }
-            Self::Committed { .. } | Self::Truncate { .. } | Self::Purge { .. } | Self::Audit(_) => {}
+            Self::Committed { .. }
+            | Self::Truncate { .. }
+            | Self::Purge { .. }
+            | Self::Audit(_)
+            | Self::AuditFrom(_) => {}
         }
     }
 }
@@ -69,7 +79,47 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) jobs: Receiver<Job>,
     pub(super) on_fatal: FatalHook,
+    pub(super) sweep: Sweep,
     pub(super) lock: File,
+}
+
+/// Rows that are still to be deleted.
+#[derive(Default)]
+pub(super) struct Sweep {
+    /// Log entries up to this index.
+    pub(super) log_upto: Option<i64>,
+    /// Audit records before this number.
+    pub(super) audit_before: Option<i64>,
+}
+
+impl Sweep {
+    fn learn(&mut self, job: &Job) {
+        match job {
+            Job::Purge { upto } => self.log_upto = Some(signed(upto.index)),
+            Job::AuditFrom(first) => self.audit_before = Some(signed(*first)),
+            _ => {}
+        }
+    }
+
+    /// Deletes some of them.
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let some = |sql: &str, bound: &mut Option<i64>| -> rusqlite::Result<()> {
+            if let Some(value) = *bound
+                && connection.prepare_cached(sql)?.execute([value, SWEPT_AT_ONCE])? < SWEPT_AT_ONCE as usize
+            {
+                *bound = None;
+            }
+            Ok(())
+        };
+        some(
+            "DELETE FROM raft_log WHERE idx IN (SELECT idx FROM raft_log WHERE idx <= ? ORDER BY idx LIMIT ?)",
+            &mut self.log_upto,
+        )?;
+        some(
+            "DELETE FROM raft_audit WHERE seq IN (SELECT seq FROM raft_audit WHERE seq < ? ORDER BY seq LIMIT ?)",
+            &mut self.audit_before,
+        )
+    }
 }
 
 impl Writer {
@@ -123,7 +173,9 @@ impl Writer {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for job in batch {
             write(&transaction, job)?;
+            self.sweep.learn(job);
         }
+        self.sweep.run(&transaction)?;
         Ok(transaction.commit()?)
     }
 
@@ -139,13 +191,15 @@ impl Writer {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum WriteError {
+pub(super) enum WriteError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("cannot encode a row: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("audit record {seq} is stored with another content: the state of this member has diverged")]
     Diverged { seq: u64 },
+    #[error("the audit of a snapshot: {0}")]
+    Archive(#[from] ArchiveError),
 }
 
 fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {
@@ -163,20 +217,11 @@ fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {
             let after = after.map_or(-1, signed);
             connection.prepare_cached("DELETE FROM raft_log WHERE idx > ?")?.execute([after])?;
         }
-        Job::Purge { upto } => {
-            connection.prepare_cached("DELETE FROM raft_log WHERE idx <= ?")?.execute([signed(upto.index)])?;
-            put_meta(connection, "purged", &text_of(upto)?)?;
-        }
+        // The rows go later; who reads the log again goes by the mark.
+        Job::Purge { upto } => put_meta(connection, "purged", &text_of(upto)?)?,
         Job::Audit(records) => put_audit(connection, records)?,
-        Job::Snapshot { meta, state, audit_seq, audit, .. } => {
-            if let Some(records) = audit {
-                take_over_audit(connection, records)?;
-            }
-            put_snapshot(connection, meta, state)?;
-            let upto = audit_seq.saturating_sub(AUDIT_RETAINED);
-            connection.execute("DELETE FROM raft_audit WHERE seq <= ?", [signed(upto)])?;
-        }
-        Job::Flush(_) | Job::Close(_) => {}
+        Job::TakeOver { archive, .. } => take_over_audit(connection, archive)?,
+        Job::AuditFrom(_) | Job::Flush(_) | Job::Close(_) => {}
     }
     Ok(())
 }
@@ -213,27 +258,20 @@ fn put_audit(connection: &Connection, records: &[AuditRecord]) -> Result<(), Wri
     Ok(())
 }
 
-/// Puts another member's records in: the chain stays without gaps, so what ends before they start goes.
-fn take_over_audit(connection: &Connection, records: &[AuditRecord]) -> Result<(), WriteError> {
-    let Some(first) = records.first() else { return Ok(()) };
+/// Puts the records of a snapshot from elsewhere in: the chain stays without gaps, so what ends before they start goes.
+pub(super) fn take_over_audit(connection: &Connection, archive: &Archive) -> Result<(), WriteError> {
+    let span = &archive.head.audit;
     let last: Option<i64> = connection.query_row("SELECT max(seq) FROM raft_audit", [], |row| row.get(0))?;
-    if last.is_some_and(|last| last + 1 < signed(first.seq)) {
+    if last.is_some_and(|last| last + 1 < signed(span.first)) {
         connection.execute("DELETE FROM raft_audit", [])?;
     }
-    put_audit(connection, records)
-}
-
-fn put_snapshot(connection: &Connection, meta: &str, state: &str) -> rusqlite::Result<()> {
-    let id: i64 = connection.query_row("SELECT coalesce(max(id), 0) + 1 FROM raft_snapshot", [], |row| row.get(0))?;
-    let key = [&id.to_le_bytes(), meta.as_bytes()].concat();
-    connection.execute(
-        "INSERT INTO raft_snapshot (id, meta, state, crc) VALUES (?, ?, ?, ?)",
-        params![id, meta, state, checksum(&key, state.as_bytes())],
-    )?;
-    connection.execute("DELETE FROM raft_snapshot WHERE id <= ?", [id - SNAPSHOTS_KEPT]).map(drop)
+    for record in archive.records() {
+        put_audit(connection, &[record?])?;
+    }
+    Ok(())
 }
 
 /// An index as SQLite keeps it.
-fn signed(index: u64) -> i64 {
+pub(super) fn signed(index: u64) -> i64 {
     i64::try_from(index).expect("a log index is far below 2^63")
 }
