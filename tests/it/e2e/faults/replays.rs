@@ -42,7 +42,8 @@ async fn replay(trial: &Trial, random: &mut StdRng, recorded: &[Recorded]) {
     let mut chosen = Vec::new();
     for verb in ["append", "submit", "vote", "pre-vote", "read-index", "hello"] {
         let mut kind = of(verb);
-        assert!(!kind.is_empty() || verb == "hello", "no {verb} was recorded");
+        let rare = ["vote", "pre-vote", "hello"].contains(&verb);
+        assert!(rare || !kind.is_empty(), "no {verb} was recorded");
         kind.sort_by_key(|one| std::cmp::Reverse(one.body().len()));
         kind.truncate(REPLAYS);
         chosen.extend(kind.iter().take(REPLAYS / 4).cloned());
