@@ -10,6 +10,8 @@ use crate::state::{AuditRecord, Command, State};
 pub trait Group: Send + Sync {
     /// Commits a command, through the leader, and returns when it is applied here too.
     fn submit(&self, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>>;
+    /// Commits a command on this member, if it leads in this term.
+    fn submit_in(&self, term: u64, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>>;
     /// Looks at the applied state, briefly.
     fn read(&self, look: &mut dyn FnMut(&State));
     /// Returns when everything committed before the call is applied here.
@@ -31,6 +33,10 @@ pub trait Group: Send + Sync {
 impl Group for Raft {
     fn submit(&self, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>> {
         Box::pin(Self::submit(self, command))
+    }
+
+    fn submit_in(&self, term: u64, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>> {
+        Box::pin(Self::submit_in(self, term, command))
     }
 
     fn read(&self, look: &mut dyn FnMut(&State)) {

@@ -107,6 +107,13 @@ impl Group for Local {
         })
     }
 
+    fn submit_in(&self, term: u64, command: Command) -> BoxFuture<'_, Result<Committed, RaftError>> {
+        if *self.inner.leading.borrow() == Some(term) {
+            return self.submit(command);
+        }
+        Box::pin(std::future::ready(Err(RaftError::NoLeader)))
+    }
+
     fn read(&self, look: &mut dyn FnMut(&State)) {
         look(&self.machine().state);
     }

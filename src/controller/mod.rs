@@ -249,6 +249,15 @@ impl Controller {
         Ok(self.inner.group.submit(self.stamped(caller, op)).await?.applied.outcome?)
     }
 
+    /// Commits one operation that this member has decided on as the leader in a term; refused when it does not lead in
+    /// it any more.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn submit_in(&self, term: u64, caller: &Caller, op: Op) -> Result<Receipt, ControlError> {
+        Ok(self.inner.group.submit_in(term, self.stamped(caller, op)).await?.applied.outcome?)
+    }
+
     /// What committing the operation would answer, tried on a copy of the applied state.
     fn try_out(&self, caller: &Caller, op: Op) -> Result<Receipt, Rejection> {
         let mut copy = self.read(State::clone);

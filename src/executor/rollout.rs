@@ -216,7 +216,7 @@ impl Carrier {
         let (ends, aborts) = (matches!(op, Op::Block { .. }), matches!(op, Op::Steer { .. }));
         let reason = hand.abort.clone().filter(|_| aborts);
         let caller = Caller { reason, ..self.caller.clone() };
-        match self.controller.submit(&caller, op).await {
+        match self.controller.submit_in(self.term, &caller, op).await {
             Ok(_) => {
                 self.refusals = 0;
                 hand.pace.take(begun);
@@ -249,7 +249,7 @@ impl Carrier {
         if self.refusals.is_multiple_of(REFUSALS_MAX) && matches!(error, ControlError::Rejected(_)) {
             let cause = format!("the controller refuses the executor's next step: {error}");
             let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
-            if let Err(error) = self.controller.submit(&self.caller, op).await {
+            if let Err(error) = self.controller.submit_in(self.term, &self.caller, op).await {
                 warn!(cluster = %self.cluster, %error, "and refuses to block the rollout");
             }
         }
@@ -259,7 +259,7 @@ impl Carrier {
     async fn no_driver(&self, cluster: &Cluster, record: &PlanRecord) {
         let cause = format!("this controller has no driver {}", cluster.driver.as_str());
         let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
-        if let Err(error) = self.controller.submit(&self.caller, op).await {
+        if let Err(error) = self.controller.submit_in(self.term, &self.caller, op).await {
             debug!(cluster = %self.cluster, %error, "not blocked");
         }
         sleep(Duration::from_millis(REFUSED_MS_MAX)).await;

@@ -22,7 +22,7 @@ use super::store::Store;
 use super::types::{Core, Types};
 use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Status, codec};
 use crate::domain::MemberId;
-use crate::state::{AuditRecord, Command, State};
+use crate::state::{Applied, AuditRecord, Command, State};
 
 /// How long a leader is sought, and how long its answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -90,14 +90,26 @@ impl Raft {
         let deadline = Instant::now() + WITHIN;
         loop {
             match self.submit_once(&command, deadline).await? {
-                Submitted::Committed { index, applied } => {
-                    // The command is committed whatever this member does; behind, it answers all the same.
-                    let _ = timeout_at(Instant::now() + WITHIN, self.wait_applied(index)).await;
-                    return Ok(Committed { index, applied: *applied });
-                }
+                Submitted::Committed { index, applied } => return Ok(self.committed(index, *applied).await),
                 Submitted::Unknown => return Err(RaftError::Timeout),
                 Submitted::NotLeader => self.retry_until(deadline).await?,
             }
+        }
+    }
+
+    /// Commits a command here and nowhere else, if this member leads in this term: what a leader has decided must not
+    /// be carried to its successor, which has looked for itself.
+    ///
+    /// # Errors
+    /// [`RaftError::NoLeader`] when it does not, or not any more; otherwise as [`Self::submit`].
+    pub async fn submit_in(&self, term: u64, command: Command) -> Result<Committed, RaftError> {
+        if *self.inner.leading.borrow() != Some(term) {
+            return Err(RaftError::NoLeader);
+        }
+        match leader::write(&self.inner.core, Arc::new(command), WITHIN).await {
+            Submitted::Committed { index, applied } => Ok(self.committed(index, *applied).await),
+            Submitted::NotLeader => Err(RaftError::NoLeader),
+            Submitted::Unknown => Err(RaftError::Timeout),
         }
     }
 
@@ -277,6 +289,12 @@ impl Raft {
         }
         sleep(RETRY).await;
         Ok(())
+    }
+
+    /// A command that is committed whatever this member does; behind, it answers all the same.
+    async fn committed(&self, index: u64, applied: Applied) -> Committed {
+        let _ = timeout_at(Instant::now() + WITHIN, self.wait_applied(index)).await;
+        Committed { index, applied }
     }
 
     async fn wait_applied(&self, index: u64) {

@@ -240,6 +240,32 @@ async fn three_members_start_in_any_order_and_any_of_them_takes_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_leader_decided_in_a_term_is_not_carried_to_another_leader_or_term() {
+    let three = Three::new(quick()).await;
+    let members = three.start_all().await;
+    must_submit(&members[0].raft, &create("before")).await;
+    let (leader, other) = (leader_of(&members).await, |leader: usize| (leader + 1) % 3);
+    let (old, next) = (&members[leader].raft, &members[other(leader)].raft);
+    let term = old.status().term;
+    assert!(old.submit_in(term, create("in-time")).await.unwrap().applied.outcome.is_ok());
+    let refused =
+        |answer: Result<Committed, RaftError>| assert!(matches!(answer, Err(RaftError::NoLeader)), "{answer:?}");
+    refused(old.submit_in(term + 1, create("too-soon")).await);
+    refused(next.submit_in(term, create("elsewhere")).await);
+
+    old.transfer_leader(next.status().id).await.unwrap();
+    eventually("the other leads", || async { next.leading().borrow().is_some_and(|now| now > term) }).await;
+    // Whether or not it has heard of its successor, which a plain write would be forwarded to.
+    refused(old.submit_in(term, create("too-late")).await);
+    must_submit(old, &create("forwarded")).await;
+    same_state(&members).await;
+    assert_eq!(names(next), ["before", "forwarded", "in-time"]);
+    for member in members {
+        member.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_ends_and_another_goes_on_and_nothing_is_lost_over_a_restart_of_all() {
     let three = Three::new(quick()).await;
     let mut members = three.start_all().await;
