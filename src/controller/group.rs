@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::raft::{Committed, Raft, RaftError, Status};
+use crate::raft::{Committed, Raft, RaftError, Standing, Status};
 use crate::state::{AuditRecord, Command, State};
 
 /// A replicated state machine as seen from one member. See [`Raft`] for what each method promises.
@@ -22,6 +22,8 @@ pub trait Group: Send + Sync {
     fn leading(&self) -> watch::Receiver<Option<u64>>;
     /// What this member knows of its group.
     fn status(&self) -> Status;
+    /// The part of the status that is looked at with every request.
+    fn standing(&self) -> Standing;
     /// Audit records with `after < seq`, ascending, at most `limit`.
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, RaftError>>;
     /// Applied index and SHA-256 (hex) of the state there.
@@ -57,6 +59,10 @@ impl Group for Raft {
 
     fn status(&self) -> Status {
         Self::status(self)
+    }
+
+    fn standing(&self) -> Standing {
+        Self::standing(self)
     }
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, RaftError>> {

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::group::Group;
-use crate::raft::{Committed, RaftError, Status};
+use crate::raft::{Committed, RaftError, Standing, Status};
 use crate::state::{AuditRecord, Command, State};
 
 /// The group. Cheap to clone; clones are the same group.
@@ -131,20 +131,31 @@ impl Group for Local {
         self.inner.leading.subscribe()
     }
 
+    fn standing(&self) -> Standing {
+        let leads = self.inner.leading.borrow().is_some();
+        Standing {
+            leader: leads.then_some(1),
+            role: if leads { "leader" } else { "follower" },
+            stale_ms: leads.then(|| self.inner.stale_ms.load(Ordering::Relaxed)),
+            recovered: self.inner.recovered.load(Ordering::Relaxed),
+        }
+    }
+
     fn status(&self) -> Status {
         let term = *self.inner.leading.borrow();
+        let Standing { leader, role, stale_ms, recovered } = self.standing();
         let applied = *self.inner.applied.borrow();
         Status {
             id: 1,
             group_id: "local".to_owned(),
-            leader: term.map(|_| 1),
-            role: if term.is_some() { "leader" } else { "follower" },
+            leader,
+            role,
             term: term.unwrap_or(0),
             committed: applied,
             applied,
             members: vec![(1, "127.0.0.1:0".to_owned())],
-            stale_ms: term.map(|_| self.inner.stale_ms.load(Ordering::Relaxed)),
-            recovered: self.inner.recovered.load(Ordering::Relaxed),
+            stale_ms,
+            recovered,
         }
     }
 

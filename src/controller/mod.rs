@@ -31,7 +31,7 @@ pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
 pub use self::progress::{ActionCounts, Progress, progress};
-pub use crate::raft::Status;
+pub use crate::raft::{Standing, Status};
 pub use crate::state::{
     Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,
 };
@@ -167,7 +167,7 @@ impl Controller {
     /// # Errors
     /// [`ControlError::Unavailable`] until then.
     pub fn ready(&self) -> Result<(), ControlError> {
-        if self.status().recovered {
+        if self.standing().recovered {
             Ok(())
         } else {
             Err(ControlError::Unavailable("this member has not caught up with its group since it started".to_owned()))
@@ -221,6 +221,14 @@ impl Controller {
         let status = self.inner.group.status();
         let heard = status.stale_ms.is_some_and(|stale_ms| stale_ms <= LEADER_SILENCE_MAX_MS);
         Status { leader: status.leader.filter(|_| heard), ..status }
+    }
+
+    /// The part of [`Self::status`] that goes with every answer about a topology, at less cost.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let standing = self.inner.group.standing();
+        let heard = standing.stale_ms.is_some_and(|stale_ms| stale_ms <= LEADER_SILENCE_MAX_MS);
+        Standing { leader: standing.leader.filter(|_| heard), ..standing }
     }
 
     /// Applied index and state hash.

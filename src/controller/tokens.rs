@@ -20,11 +20,15 @@ impl Controller {
     pub fn authenticate(&self, bearer: &str) -> Option<Principal> {
         let (id, secret) = bearer.strip_prefix("sk_")?.rsplit_once('_')?;
         let id = TokenId::new(id).ok()?;
-        let token = self.read(|state| state.tokens.get(&id).cloned());
-        let known = token.as_ref().map_or("", |token| &token.secret_sha256);
-        let same = bool::from(sha256(secret).as_bytes().ct_eq(known.as_bytes()));
-        let token = token.filter(|token| same && token.expires_at.is_none_or(|end| self.now() < end))?;
-        Some(Principal { name: token.name, role: token.role, token: Some(token.id) })
+        let (hash, clock) = (sha256(secret), (self.inner.clock)());
+        self.read(|state| {
+            let token = state.tokens.get(&id);
+            let known = token.map_or("", |token| &token.secret_sha256);
+            let same = bool::from(hash.as_bytes().ct_eq(known.as_bytes()));
+            let now = state.now.max(clock);
+            let token = token.filter(|token| same && token.expires_at.is_none_or(|end| now < end))?;
+            Some(Principal { name: token.name.clone(), role: token.role, token: Some(token.id.clone()) })
+        })
     }
 
     /// Creates a token; the secret (`sk_<id>_<secret>`) is in the answer and nowhere else.

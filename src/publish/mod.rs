@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, VARY};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -27,7 +29,15 @@ pub struct Snapshot {
     pub etag: String,
     /// Strong entity tag of `json_gzip`, with its quotes.
     pub etag_gzip: String,
+    /// The headers that go with `json`: what it is, its tag and its version.
+    pub headers: HeaderMap,
+    /// The headers that go with `json_gzip`.
+    pub headers_gzip: HeaderMap,
 }
+
+const CLUSTER: HeaderName = HeaderName::from_static("slotkeeper-cluster");
+const GENERATION: HeaderName = HeaderName::from_static("slotkeeper-generation");
+const EPOCH: HeaderName = HeaderName::from_static("slotkeeper-epoch");
 
 impl Snapshot {
     /// Renders a topology.
@@ -38,8 +48,26 @@ impl Snapshot {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         let json_gzip = encoder.write_all(&json).and_then(|()| encoder.finish()).expect("a Vec takes every write");
         let (etag, etag_gzip) = (entity_tag(&json), entity_tag(&json_gzip));
-        Self { topology, json: json.into(), json_gzip: json_gzip.into(), etag, etag_gzip }
+        let headers = headers(&topology, &etag);
+        let mut headers_gzip = self::headers(&topology, &etag_gzip);
+        headers_gzip.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let (json, json_gzip) = (json.into(), json_gzip.into());
+        Self { topology, json, json_gzip, etag, etag_gzip, headers, headers_gzip }
     }
+}
+
+fn headers(topology: &Topology, etag: &str) -> HeaderMap {
+    // With room for those that are added to every answer.
+    let mut headers = HeaderMap::with_capacity(16);
+    let text = |value: &str| HeaderValue::from_str(value).expect("names and tags are ASCII");
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ETAG, text(etag));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+    headers.insert(CLUSTER, text(topology.cluster_id.as_str()));
+    headers.insert(GENERATION, topology.version.generation.0.into());
+    headers.insert(EPOCH, topology.version.epoch.0.into());
+    headers
 }
 
 /// A strong entity tag: equal bytes have equal tags, also on other members and after a restart.

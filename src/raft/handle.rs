@@ -20,7 +20,7 @@ use super::open::hex;
 use super::rpc::Contact;
 use super::store::Store;
 use super::types::{Core, Types};
-use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Status, codec};
+use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Standing, Status, codec};
 use crate::domain::MemberId;
 use crate::state::{Applied, AuditRecord, Command, State};
 
@@ -160,11 +160,31 @@ impl Raft {
     #[must_use]
     pub fn status(&self) -> Status {
         let metrics = self.metrics();
-        let leads = metrics.state == ServerState::Leader;
+        let Standing { leader, role, stale_ms, recovered } = self.standing_of(&metrics);
         let identity = &self.inner.acquaintance.identity;
         Status {
             id: identity.member_id,
             group_id: identity.group_id.clone(),
+            leader,
+            role,
+            term: metrics.current_term,
+            committed: metrics.local_committed.map_or(0, |id| id.index),
+            applied: self.inner.replica.look(|_, index| index),
+            members: members(&metrics).map(|(id, node)| (id, node.addr.clone())).collect(),
+            stale_ms,
+            recovered,
+        }
+    }
+
+    /// The part of the status that is looked at with every request.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing_of(&self.inner.core.metrics().borrow_watched())
+    }
+
+    fn standing_of(&self, metrics: &RaftMetrics<Types>) -> Standing {
+        let leads = metrics.state == ServerState::Leader;
+        Standing {
             leader: metrics.current_leader,
             role: match metrics.state {
                 ServerState::Leader => "leader",
@@ -172,11 +192,7 @@ impl Raft {
                 ServerState::Learner => "learner",
                 ServerState::Follower | ServerState::Shutdown => "follower",
             },
-            term: metrics.current_term,
-            committed: metrics.local_committed.map_or(0, |id| id.index),
-            applied: self.inner.replica.look(|_, index| index),
-            members: members(&metrics).map(|(id, node)| (id, node.addr.clone())).collect(),
-            stale_ms: if leads { Some(self.unconfirmed_ms(&metrics)) } else { self.inner.contact.ago().map(millis) },
+            stale_ms: if leads { Some(self.unconfirmed_ms(metrics)) } else { self.inner.contact.ago().map(millis) },
             recovered: *self.inner.recovered.borrow(),
         }
     }

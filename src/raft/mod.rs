@@ -79,6 +79,19 @@ pub struct Status {
     pub recovered: bool,
 }
 
+/// How a member stands in its group: the part of its [`Status`] that costs nothing to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// As in the status.
+    pub leader: Option<MemberId>,
+    /// As in the status.
+    pub role: &'static str,
+    /// As in the status.
+    pub stale_ms: Option<u64>,
+    /// As in the status.
+    pub recovered: bool,
+}
+
 /// What is called, with the reason, when a member cannot go on.
 #[derive(Clone)]
 pub struct FatalHook(Arc<dyn Fn(&str) + Send + Sync>);

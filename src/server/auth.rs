@@ -1,49 +1,49 @@
 //! The one authorisation point: who asks, and whether the route lets them.
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::App;
 use super::error::ApiError;
 use super::routes::{Access, Route, find};
-use super::{App, Shared};
 use crate::domain::{Principal, PrincipalName, Role};
+
+/// Where a request that is not refused goes.
+pub enum Admission {
+    /// To its handler.
+    Granted,
+    /// Nowhere, unless the router knows the path with other methods: see [`unlisted`].
+    Unlisted(MatchedPath),
+}
 
 /// Lets a request through when its route is open or its token's role grants what the route needs; the principal then
 /// travels with it.
-pub async fn authorise(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
-    let path = request.extensions().get::<MatchedPath>().cloned();
+pub fn authorise(app: &App, request: &mut Request) -> Result<Admission, ApiError> {
     // Without a match there is nothing behind: the fallback answers 404.
-    let Some(path) = path else { return next.run(request).await };
+    let Some(path) = request.extensions().get::<MatchedPath>() else { return Ok(Admission::Granted) };
     let Some(route) = find(request.method(), path.as_str()) else {
-        return unlisted(request, next, path.as_str()).await;
+        let methods = [Method::GET, Method::POST, Method::PATCH, Method::DELETE];
+        let is_listed = methods.iter().any(|method| find(method, path.as_str()).is_some());
+        return if is_listed { Ok(Admission::Unlisted(path.clone())) } else { Err(forgotten(path.as_str())) };
     };
-    match admit(&app, route, &request) {
-        Ok(principal) => {
-            if let Some(principal) = principal {
-                request.extensions_mut().insert(principal);
-            }
-            request.extensions_mut().insert(*route);
-            next.run(request).await
-        }
-        Err(error) => error.into_response(),
+    if let Some(principal) = admit(app, route, request)? {
+        request.extensions_mut().insert(principal);
     }
+    request.extensions_mut().insert(route);
+    Ok(Admission::Granted)
 }
 
 /// A path that is there with a method that is not gets its 405 from the router. Anything else that is not in the
 /// table was forgotten there, and is refused.
-async fn unlisted(request: Request, next: Next, path: &str) -> Response {
-    let methods = [Method::GET, Method::POST, Method::PATCH, Method::DELETE];
-    if methods.iter().any(|method| find(method, path).is_some()) {
-        let response = next.run(request).await;
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            return response;
-        }
-    }
+pub fn unlisted(response: Response, path: &str) -> Response {
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED { response } else { forgotten(path).into_response() }
+}
+
+fn forgotten(path: &str) -> ApiError {
     tracing::error!(path, "a route is missing in the table of routes");
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", "nobody may use this route").into_response()
+    ApiError::new(StatusCode::FORBIDDEN, "forbidden", "nobody may use this route")
 }
 
 fn admit(app: &App, route: &Route, request: &Request) -> Result<Option<Principal>, ApiError> {

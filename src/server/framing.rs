@@ -85,7 +85,9 @@ pub fn with_problem(head: &[u8], error: ApiError) -> Vec<u8> {
 
 /// What to write instead of an answer of the library's own: the router's name their request and are never so bare.
 fn instead_of(answer: &[u8]) -> Option<Vec<u8>> {
-    let head = answer.strip_prefix(b"HTTP/1.").and_then(|_| answer.strip_suffix(b"\r\n\r\n"))?;
+    // Its version, a space, and a status of the client's faults: told without reading the rest.
+    let refusal = answer.strip_prefix(b"HTTP/1.").filter(|rest| rest.get(2) == Some(&b'4'));
+    let head = refusal.and_then(|_| answer.strip_suffix(b"\r\n\r\n"))?;
     let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
     let first = lines.next()?;
     let status: StatusCode = first.split(' ').nth(1)?.parse().ok().filter(StatusCode::is_client_error)?;

@@ -1,16 +1,14 @@
 //! What is refused before anything looks at a request: ambiguous framing, missing or foreign hosts, oversized heads,
 //! representations nobody offers.
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{ACCEPT, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Version};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 
+use super::App;
 use super::error::ApiError;
-use super::framing::HeadBytes;
-use super::{App, Shared};
+use super::listener::Connection;
 
 /// Most bytes of a URI.
 const URI_MAX_BYTES: usize = 8 * 1024;
@@ -20,15 +18,9 @@ const HEADERS_MAX_BYTES: usize = 16 * 1024;
 const HEADERS_MAX: usize = 100;
 
 /// Refuses a request that must not get any further.
-pub async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    match inspect(&app, &request) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
-}
-
-fn inspect(app: &App, request: &Request) -> Result<(), ApiError> {
-    if request.extensions().get::<HeadBytes>().is_some_and(|head| head.is_ambiguous(request.headers())) {
+pub fn inspect(app: &App, request: &Request) -> Result<(), ApiError> {
+    let connection = request.extensions().get::<Connection>();
+    if connection.is_some_and(|connection| connection.head().is_ambiguous(request.headers())) {
         return Err(ApiError::malformed("the request has both Content-Length and Transfer-Encoding").close());
     }
     let uri = request.uri();
@@ -62,6 +54,9 @@ fn check_host(request: &Request, loopback_only: bool) -> Result<(), ApiError> {
     if another.is_some() {
         return Err(ApiError::malformed("the request has several Host headers").close());
     }
+    if !loopback_only && host.is_some_and(is_plain_host) {
+        return Ok(());
+    }
     let named = host.map(|host| host.to_str().ok().and_then(|text| text.parse::<Authority>().ok()));
     let authority = match named {
         Some(None) => return Err(ApiError::malformed("the Host header is not a host").close()),
@@ -85,6 +80,15 @@ fn check_host(request: &Request, loopback_only: bool) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Whether it is a name or an IPv4 address with or without a port: what nearly everybody sends, told without parsing.
+fn is_plain_host(host: &HeaderValue) -> bool {
+    let mut parts = host.as_bytes().splitn(2, |&b| b == b':');
+    let is_name = parts.next().is_some_and(|name| {
+        !name.is_empty() && name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+    });
+    is_name && parts.next().is_none_or(|port| (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit))
+}
+
 fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -98,10 +102,10 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     }
     ranges.flat_map(|value| value.split(',')).any(|range| {
         let mut parts = range.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let media = parts.next().unwrap_or_default();
         let excluded = parts.any(|p| p.strip_prefix("q=").is_some_and(|q| q.parse::<f32>().is_ok_and(|q| q <= 0.0)));
         let offered = ["*/*", "application/*", "application/json", "application/problem+json", ""];
-        offered.contains(&media.as_str()) && !excluded
+        offered.iter().any(|offered| offered.eq_ignore_ascii_case(media)) && !excluded
     })
 }
 

@@ -95,7 +95,7 @@ impl<P: Payload, Q: DeserializeOwned + Send> FromRequest<Shared> for Input<P, Q>
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
                 .field("Content-Encoding"));
         }
-        let most = parts.extensions.get::<Route>().map_or(0, |route| route.body_max_bytes);
+        let most = parts.extensions.get::<&'static Route>().map_or(0, |route| route.body_max_bytes);
         let bytes = read(body, most).await?;
         let media = media_type(&parts.headers)?;
         let body = P::read(media.as_deref(), &bytes)?;

@@ -12,7 +12,7 @@ use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,7 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
 use super::error::ApiError;
-use super::framing::{self, Noted};
+use super::framing::{self, HeadBytes, Noted};
+use super::timer::OneTimer;
 
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
@@ -40,20 +41,26 @@ impl Default for Limits {
 }
 
 /// Most bytes of a head that the HTTP library reads before it gives up by itself: above what the router refuses with a
-/// problem, so that the usual refusals say why. The library's own (431, 414, 400) get a general one in [`Noted`].
+/// problem, so that the usual refusals say why. The library's own (431, 414, 400) get a general one in [`Noted`]; so does
+/// more than its 100 headers, since room for more would be made on the heap for every request.
 const HEAD_READ_MAX_BYTES: usize = 128 * 1024;
-/// Most headers, likewise.
-const HEADERS_READ_MAX: usize = 256;
 
-/// Travels with every request: tells what waits that the server stops.
-#[derive(Clone, Debug)]
-pub struct Stopping(watch::Receiver<bool>);
+/// What a request knows of its connection; travels with it.
+#[derive(Clone)]
+pub struct Connection {
+    shared: Arc<(HeadBytes, watch::Receiver<bool>)>,
+}
 
-impl Stopping {
+impl Connection {
+    /// The bytes of the request's head.
+    pub fn head(&self) -> &HeadBytes {
+        &self.shared.0
+    }
+
     /// Returns when the server stops.
-    pub async fn stopped(mut self) {
+    pub async fn stopped(&self) {
         // An error means that the listener is gone, which is a stop as well.
-        let _ = self.0.wait_for(|stopping| *stopping).await;
+        let _ = self.shared.1.clone().wait_for(|stopping| *stopping).await;
     }
 }
 
@@ -72,8 +79,8 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
         match accepted {
             Ok((stream, _)) => match Arc::clone(&permits).try_acquire_owned() {
                 Ok(permit) => {
-                    let stopping = Stopping(stopping.clone());
-                    tokio::spawn(connection(stream, router.clone(), limits, stopping, graceful.watcher(), permit));
+                    let (stopping, watcher) = (stopping.clone(), graceful.watcher());
+                    tokio::spawn(connection(stream, router.clone(), limits, stopping, watcher, permit));
                 }
                 Err(_) => drop(tokio::spawn(turn_away(stream))),
             },
@@ -95,7 +102,7 @@ async fn connection(
     stream: TcpStream,
     router: Router,
     limits: Limits,
-    stopping: Stopping,
+    stopping: watch::Receiver<bool>,
     watcher: Watcher,
     permit: OwnedSemaphorePermit,
 ) {
@@ -104,17 +111,15 @@ async fn connection(
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let stream = Noted::new(stream);
-    let head = stream.head();
+    let around = Connection { shared: Arc::new((stream.head(), stopping)) };
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(head.clone());
-        request.extensions_mut().insert(stopping.clone());
+        request.extensions_mut().insert(around.clone());
         answer(router.clone(), request.map(Body::new))
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(OneTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(HEAD_READ_MAX_BYTES)
-        .max_headers(HEADERS_READ_MAX)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection ended with an error");

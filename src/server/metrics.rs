@@ -1,8 +1,8 @@
 //! Metrics in the text format of `OpenMetrics`: requests, waiters, epochs, raft, rollouts, and the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process;
+use super::routes::ROUTES;
 use crate::controller::Controller;
 
 /// The media type of [`Metrics::render`].
@@ -28,6 +29,13 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<RouteLabels, Histogram>,
     panics: Counter,
+    routes: HashMap<&'static str, RouteMetrics>,
+}
+
+/// What is looked up once per route rather than with every request.
+struct RouteMetrics {
+    label: Arc<str>,
+    duration: OnceLock<Histogram>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,7 +92,9 @@ impl Metrics {
         registry.register("http_panics", "Requests that ran into a defect", panics.clone());
         registry.register_collector(Box::new(Observed { controller }));
         registry.register_collector(Box::new(process::Process));
-        Self { registry, requests, duration, panics }
+        let route = |path| (path, RouteMetrics { label: Arc::from(path), duration: OnceLock::new() });
+        let routes = ROUTES.iter().map(|listed| route(listed.path)).chain([route("none")]).collect();
+        Self { registry, requests, duration, panics, routes }
     }
 
     /// Counts an answer.
@@ -97,8 +107,11 @@ impl Metrics {
             "DELETE" => Verb::Delete,
             _ => Verb::Other,
         };
-        let route: Arc<str> = route.into();
-        self.duration.get_or_create(&RouteLabels { route: Arc::clone(&route) }).observe(took.as_secs_f64());
+        let known = self.routes.get(route).unwrap_or_else(|| &self.routes["none"]);
+        let route = Arc::clone(&known.label);
+        let labels = || RouteLabels { route: Arc::clone(&route) };
+        let duration = known.duration.get_or_init(|| self.duration.get_or_create_owned(&labels()));
+        duration.observe(took.as_secs_f64());
         self.requests.get_or_create(&RequestLabels { method, route, status: status.as_u16() }).inc();
     }
 

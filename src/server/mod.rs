@@ -1,12 +1,13 @@
 //! HTTP: routes, authorisation, problems, limits. Sees the controller and never raft.
 //!
 //! A request passes, from the outside in: `observe` (request id, metrics, panics, problem bodies), `guard` (framing,
-//! host, sizes), `auth` (the one authorisation point, over the table in [`routes`]), then the handler in `api`, whose
-//! extractors (`input`, `query`) check everything that comes with it.
+//! host, sizes), `auth` (the one authorisation point, over the table in [`routes`]), which are one layer in `entry`; then
+//! the handler in `api`, whose extractors (`input`, `query`) check everything that comes with it.
 
 mod api;
 mod auth;
 mod document;
+mod entry;
 mod error;
 mod framing;
 mod guard;
@@ -19,15 +20,17 @@ mod page;
 mod process;
 mod query;
 pub mod routes;
+mod timer;
 mod views;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use bytes::Bytes;
+use tower::layer::layer_fn;
 use utoipa::openapi::OpenApi;
 
+use self::entry::Entry;
 use self::metrics::Metrics;
 use crate::controller::Controller;
 
@@ -66,11 +69,8 @@ pub fn router(controller: Controller, config: ServerConfig) -> Router {
 
 /// Routes with everything around them.
 fn layered(routes: Router<Shared>, app: Shared) -> Router {
-    routes
-        .layer(from_fn_with_state(Arc::clone(&app), auth::authorise))
-        .layer(from_fn_with_state(Arc::clone(&app), guard::check))
-        .layer(from_fn_with_state(Arc::clone(&app), observe::observe))
-        .with_state(app)
+    let around = Arc::clone(&app);
+    routes.layer(layer_fn(move |route| Entry::new(route, Arc::clone(&around)))).with_state(app)
 }
 
 /// The `OpenAPI` document, generated from the routes.

@@ -1,40 +1,51 @@
-//! The outermost layer: names every request, counts it, turns panics into problems and writes problems out.
+//! What is outermost: names every request, counts it, turns panics into problems and writes problems out.
 
-use std::panic::AssertUnwindSafe;
+use std::thread;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, Method};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures::FutureExt;
 
-use super::Shared;
+use super::App;
 use super::error::{ApiError, PROBLEM_JSON, PendingProblem};
 
 /// Names a request; echoed in the answer, and in its problem.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Wraps everything else.
-pub async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let id = request_id(&request);
-    let method = request.method().clone();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    let mut response = answered.unwrap_or_else(|panic| {
-        app.metrics.panicked();
-        let what = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        tracing::error!(request_id = ?id, what, "a request panicked");
-        ApiError::internal("the request ran into a defect of the server; its log names the request id").into_response()
-    });
-    write_problem(&mut response, &id, method == Method::HEAD);
-    response.headers_mut().insert(REQUEST_ID, id);
-    let route = path.as_ref().map_or("none", MatchedPath::as_str);
-    app.metrics.answered(&method, route, response.status(), started.elapsed());
-    response
+/// What is kept of a request until it is answered.
+pub struct Observation {
+    started: Instant,
+    id: HeaderValue,
+    method: Method,
+    path: Option<MatchedPath>,
+}
+
+impl Observation {
+    /// Looks at a request before anything else does.
+    pub fn begin(request: &Request) -> Self {
+        let path = request.extensions().get::<MatchedPath>().cloned();
+        Self { started: Instant::now(), id: request_id(request), method: request.method().clone(), path }
+    }
+
+    /// The answer as it goes out: what the request was answered with, or the problem that stands for its panic.
+    pub fn finish(self, app: &App, answered: thread::Result<Response>) -> Response {
+        let Self { started, id, method, path } = self;
+        let mut response = answered.unwrap_or_else(|panic| {
+            app.metrics.panicked();
+            let what = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+            tracing::error!(request_id = ?id, what, "a request panicked");
+            let detail = "the request ran into a defect of the server; its log names the request id";
+            ApiError::internal(detail).into_response()
+        });
+        write_problem(&mut response, &id, method == Method::HEAD);
+        response.headers_mut().insert(REQUEST_ID, id);
+        let route = path.as_ref().map_or("none", MatchedPath::as_str);
+        app.metrics.answered(&method, route, response.status(), started.elapsed());
+        response
+    }
 }
 
 /// The client's own id when it is short and printable, otherwise a fresh one.
@@ -48,7 +59,7 @@ fn request_id(request: &Request) -> HeaderValue {
 
 /// A name for a request that has none.
 pub fn fresh_id() -> String {
-    format!("{:016x}", rand::random::<u64>())
+    super::page::hex(&rand::random::<[u8; 8]>())
 }
 
 fn write_problem(response: &mut Response, id: &HeaderValue, is_head: bool) {

@@ -1,5 +1,8 @@
 //! The one table of routes: what each needs, and how much it reads. A route that is not listed answers nobody.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use axum::http::Method;
 
 use crate::domain::Permission;
@@ -102,9 +105,18 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/v1/clusters/{cluster}/keyslot", ReadTopology),
 ];
 
+/// The routes of each path: looked up with every request.
+static BY_PATH: LazyLock<HashMap<&str, Vec<&Route>>> = LazyLock::new(|| {
+    let mut by_path = HashMap::<_, Vec<_>>::new();
+    for route in ROUTES {
+        by_path.entry(route.path).or_default().push(route);
+    }
+    by_path
+});
+
 /// The route of a method and a registered path; HEAD is GET without a body.
 #[must_use]
 pub fn find(method: &Method, path: &str) -> Option<&'static Route> {
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
-    ROUTES.iter().find(|route| route.path == path && route.method == method)
+    BY_PATH.get(path)?.iter().find(|route| route.method == method).copied()
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::IntoParams;
@@ -16,7 +16,7 @@ use super::ClusterPath;
 use crate::domain::{ClusterName, Epoch, Generation, Rejection, Version};
 use crate::publish::Snapshot;
 use crate::server::error::ApiError;
-use crate::server::listener::Stopping;
+use crate::server::listener::Connection;
 use crate::server::query::{At, Consistency, Query, version};
 use crate::server::{App, Shared};
 use crate::wire::{Problem, TopologyBody};
@@ -67,13 +67,13 @@ pub async fn topology(
     State(app): State<Shared>,
     At(ClusterPath { cluster }): At<ClusterPath>,
     Query(query): Query<TopologyQuery>,
-    stopping: Option<axum::Extension<Stopping>>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let headers = request.headers();
     let wait = match &query.wait {
         Some(text) => duration(text)
             .ok_or_else(|| ApiError::malformed("wait is not a duration such as 30s or 500ms").field("wait"))?,
-        None => preferred_wait(&headers).unwrap_or(Duration::ZERO),
+        None => preferred_wait(headers).unwrap_or(Duration::ZERO),
     };
     app.controller.ready()?;
     app.check_stale(query.max_stale)?;
@@ -86,16 +86,18 @@ pub async fn topology(
         app.reached(&cluster, version).await?;
     }
     let newest = app.published(&cluster).await?;
-    let Some(after) = query.after else { return Ok(app.full(&newest, &headers, true)) };
+    let Some(after) = query.after else { return Ok(app.full(&newest, headers, true)) };
     if newest.topology.version > after {
-        return Ok(app.full(&newest, &headers, false));
+        return Ok(app.full(&newest, headers, false));
     }
-    let found = app.wait_newer(&cluster, after, wait, stopping.map(|extension| extension.0)).await?;
+    // A body that may come with it is not waited with: the request is not kept.
+    let (parts, _) = request.into_parts();
+    let found = app.wait_newer(&cluster, after, wait, parts.extensions.get::<Connection>()).await?;
     if let Some(snapshot) = found {
-        return Ok(app.full(&snapshot, &headers, false));
+        return Ok(app.full(&snapshot, &parts.headers, false));
     }
     let newest = app.newest(&cluster)?;
-    Ok(app.unchanged(&newest, &headers))
+    Ok(app.unchanged(&newest, &parts.headers))
 }
 
 impl App {
@@ -119,7 +121,7 @@ impl App {
 
     fn check_stale(&self, max_stale: Option<u64>) -> Result<(), ApiError> {
         let Some(max_stale) = max_stale else { return Ok(()) };
-        match self.controller.status().stale_ms {
+        match self.controller.standing().stale_ms {
             Some(stale_ms) if stale_ms <= max_stale => Ok(()),
             stale_ms => {
                 let detail = stale_ms.map_or_else(
@@ -157,7 +159,7 @@ impl App {
         cluster: &ClusterName,
         after: Version,
         wait: Duration,
-        stopping: Option<Stopping>,
+        connection: Option<&Connection>,
     ) -> Result<Option<Arc<Snapshot>>, ApiError> {
         if wait.is_zero() {
             return Ok(None);
@@ -172,8 +174,8 @@ impl App {
         let wait = wait.saturating_sub(wait.mul_f64(rand::random::<f64>() / 16.0));
         let deadline = Instant::now() + wait;
         let stopped = async {
-            match stopping {
-                Some(stopping) => stopping.stopped().await,
+            match connection {
+                Some(connection) => connection.stopped().await,
                 None => std::future::pending().await,
             }
         };
@@ -188,37 +190,35 @@ impl App {
         let gzip = accepts_gzip(headers);
         let etag = if gzip { &snapshot.etag_gzip } else { &snapshot.etag };
         if revalidate && if_none_match(headers, etag) {
-            return self.with_headers(snapshot, etag, StatusCode::NOT_MODIFIED, Body::empty());
+            return self.without_body(snapshot, gzip, StatusCode::NOT_MODIFIED);
         }
-        let body = if gzip { snapshot.json_gzip.clone() } else { snapshot.json.clone() };
-        let mut response = self.with_headers(snapshot, etag, StatusCode::OK, Body::from(body));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if gzip {
-            response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        }
+        let body = if gzip { &snapshot.json_gzip } else { &snapshot.json };
+        let mut response = Response::new(Body::from(body.clone()));
+        *response.headers_mut() = self.headers(snapshot, gzip);
         response
     }
 
     /// Nothing newer: 304 to a client that revalidates, 204 to others.
     fn unchanged(&self, snapshot: &Snapshot, headers: &HeaderMap) -> Response {
-        let etag = if accepts_gzip(headers) { &snapshot.etag_gzip } else { &snapshot.etag };
         let is_conditional = headers.contains_key(IF_NONE_MATCH);
         let status = if is_conditional { StatusCode::NOT_MODIFIED } else { StatusCode::NO_CONTENT };
-        self.with_headers(snapshot, etag, status, Body::empty())
+        self.without_body(snapshot, accepts_gzip(headers), status)
     }
 
-    fn with_headers(&self, snapshot: &Snapshot, etag: &str, status: StatusCode, body: Body) -> Response {
-        let member = self.controller.status();
-        let topology = &snapshot.topology;
-        let mut response = (status, body).into_response();
-        let headers = response.headers_mut();
-        let text = |value: &str| HeaderValue::from_str(value).expect("names and tags are ASCII");
-        headers.insert(ETAG, text(etag));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
-        headers.insert(CLUSTER, text(topology.cluster_id.as_str()));
-        headers.insert(GENERATION, topology.version.generation.0.into());
-        headers.insert(EPOCH, topology.version.epoch.0.into());
+    fn without_body(&self, snapshot: &Snapshot, gzip: bool, status: StatusCode) -> Response {
+        let mut headers = self.headers(snapshot, gzip);
+        headers.remove(CONTENT_TYPE);
+        headers.remove(CONTENT_ENCODING);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// The snapshot's headers, and what this member knows of its group.
+    fn headers(&self, snapshot: &Snapshot, gzip: bool) -> HeaderMap {
+        let member = self.controller.standing();
+        let mut headers = if gzip { snapshot.headers_gzip.clone() } else { snapshot.headers.clone() };
         headers.insert(ROLE, HeaderValue::from_static(member.role));
         if let Some(leader) = member.leader {
             headers.insert(LEADER, leader.into());
@@ -226,13 +226,11 @@ impl App {
         if let Some(stale_ms) = member.stale_ms {
             headers.insert(STALE_MS, stale_ms.into());
         }
-        response
+        headers
     }
 }
 
-const CLUSTER: HeaderName = HeaderName::from_static("slotkeeper-cluster");
-const GENERATION: HeaderName = HeaderName::from_static("slotkeeper-generation");
-const EPOCH: HeaderName = HeaderName::from_static("slotkeeper-epoch");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
 const ROLE: HeaderName = HeaderName::from_static("slotkeeper-role");
 const LEADER: HeaderName = HeaderName::from_static("slotkeeper-leader");
 const STALE_MS: HeaderName = HeaderName::from_static("slotkeeper-stale-ms");
@@ -259,7 +257,7 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// `Prefer: wait=30` (RFC 7240). What cannot be read is no preference.
 fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
-    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split([',', ';'])).find_map(|part| {
         let (name, value) = part.trim().split_once('=')?;
         name.trim().eq_ignore_ascii_case("wait").then(|| duration(value.trim().trim_matches('"')))?
