@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::{Caller, ControlError, Controller, Op};
 use crate::domain::{ClusterName, DriverKind, PlanState, Policy, PrincipalName, Rejection, Role, TokenId};
+use crate::raft::off_thread;
 use crate::state::{IDEMPOTENCY_TTL_MS, State};
 
 /// At most one publication per cluster in this time.
@@ -153,7 +154,7 @@ impl Controller {
             return !gone.is_empty();
         }
         let publisher = publisher.clone();
-        let rendering = spawn_blocking(move || {
+        let rendering = off_thread(move || {
             for cluster in newer {
                 publisher.publish(&cluster.name, cluster.topology());
             }

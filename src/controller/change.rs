@@ -75,7 +75,7 @@ impl Controller {
         }
         let after = before.with_changes(&changes)?;
         let draft = match propose {
-            Some(propose) => draft::draft(&after, &changes, propose, caller, self.now())?,
+            Some(propose) => draft::draft(&after, &changes, propose, caller, self.now(), &*self.inner.random)?,
             None => Draft::default(),
         };
         if draft.plan.is_none() && changes.len() > asked {

@@ -31,6 +31,7 @@ pub fn draft(
     propose: &Propose,
     caller: &Caller,
     now: Instant,
+    random: &dyn Fn() -> fresh::Bits,
 ) -> Result<Draft, ControlError> {
     let limits = propose.limits.clone().unwrap_or_else(|| cluster.policy.limits.clone());
     limits.validate().map_err(|invalid| Rejection::invalid("limits", &invalid))?;
@@ -52,7 +53,7 @@ pub fn draft(
     let small = cluster.policy.auto_approve_max_slots.is_some_and(|most| slots <= most);
     let free = small && !checks.iter().any(|check| check.needs_ack);
     let plan = Plan {
-        id: fresh_id(cluster),
+        id: fresh_id(cluster, random),
         supersedes: propose.supersedes.clone(),
         reverts: propose.reverts.clone(),
         intent: intent(cluster, changes, propose),
@@ -189,8 +190,9 @@ fn eta_seconds(body: &PlanBody, limits: &Limits) -> Option<(u64, u64)> {
     Some((shortest, shortest + more_ms.div_ceil(1000)))
 }
 
-fn fresh_id(cluster: &Cluster) -> PlanId {
-    std::iter::repeat_with(fresh::plan_id).find(|id| !cluster.plans.contains_key(id)).expect("ids do not run out")
+fn fresh_id(cluster: &Cluster, random: &dyn Fn() -> fresh::Bits) -> PlanId {
+    let mut ids = std::iter::repeat_with(|| fresh::plan_id(&random()));
+    ids.find(|id| !cluster.plans.contains_key(id)).expect("ids do not run out")
 }
 
 fn bounded(plan: &Plan) -> Result<(), Rejection> {

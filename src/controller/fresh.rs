@@ -1,4 +1,4 @@
-//! Ids, secrets and names that are new. The only randomness of the controller.
+//! Ids, secrets and names that are new, made of the controller's random bits: nothing else in it is random.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,27 @@ use crate::state::Cluster;
 /// 32 characters that are not mistaken for each other.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
+/// 256 random bits.
+pub type Bits = [u8; 32];
+
 /// `p-` and 8 characters.
-pub fn plan_id() -> PlanId {
-    PlanId::new(&format!("p-{}", letters(8))).expect("made of name characters")
+pub fn plan_id(bits: &Bits) -> PlanId {
+    PlanId::new(&format!("p-{}", letters(bits, 8))).expect("made of name characters")
 }
 
 /// 10 characters.
-pub fn token_id() -> TokenId {
-    TokenId::new(&letters(10)).expect("made of name characters")
+pub fn token_id(bits: &Bits) -> TokenId {
+    TokenId::new(&letters(bits, 10)).expect("made of name characters")
 }
 
 /// 32 hex digits.
-pub fn cluster_id() -> ClusterId {
-    ClusterId::new(&hex(&rand::random::<[u8; 16]>())).expect("made of name characters")
+pub fn cluster_id(bits: &Bits) -> ClusterId {
+    ClusterId::new(&hex(&bits[..16])).expect("made of name characters")
 }
 
-/// 256 random bits, as 64 hex digits.
-pub fn secret() -> String {
-    hex(&rand::random::<[u8; 32]>())
+/// All of them, as 64 hex digits.
+pub fn secret(bits: &Bits) -> String {
+    hex(bits)
 }
 
 /// `node-N` and `shard-N`, so many times, with the lowest numbers that neither a node nor a shard of the cluster uses,
@@ -56,7 +59,6 @@ pub fn hex(bytes: &[u8]) -> String {
     hex
 }
 
-fn letters(count: usize) -> String {
-    let random: [u8; 16] = rand::random();
-    random[..count].iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+fn letters(bits: &Bits, count: usize) -> String {
+    bits[..count].iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
 }

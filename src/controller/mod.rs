@@ -50,6 +50,7 @@ struct Inner {
     group: Box<dyn Group>,
     publisher: Publisher,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
+    random: Box<dyn Fn() -> fresh::Bits + Send + Sync>,
 }
 
 /// Who calls, and what goes with every write.
@@ -158,8 +159,18 @@ impl Controller {
     /// The facade of a member of a group, with another clock.
     #[must_use]
     pub fn with_clock(group: impl Group + 'static, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        let (group, clock) = (Box::new(group), Box::new(clock));
-        Self { inner: Arc::new(Inner { group, publisher: Publisher::default(), clock }) }
+        Self::with_sources(group, clock, rand::random)
+    }
+
+    /// The facade of a member of a group, with another clock and another source of random bits: what a simulation fixes.
+    #[must_use]
+    pub fn with_sources(
+        group: impl Group + 'static,
+        clock: impl Fn() -> Instant + Send + Sync + 'static,
+        random: impl Fn() -> [u8; 32] + Send + Sync + 'static,
+    ) -> Self {
+        let (group, clock, random) = (Box::new(group), Box::new(clock), Box::new(random));
+        Self { inner: Arc::new(Inner { group, publisher: Publisher::default(), clock, random }) }
     }
 
     /// This member may answer reads: it has applied up to a commit index that a leader told it since it started.
@@ -307,7 +318,7 @@ impl Controller {
     /// A fresh identity for a cluster about to be created.
     #[must_use]
     pub fn fresh_cluster_id(&self) -> ClusterId {
-        fresh::cluster_id()
+        fresh::cluster_id(&self.random())
     }
 
     /// The current time as commands are stamped with it: never before that of an earlier command, also when the clock
@@ -317,9 +328,20 @@ impl Controller {
         self.read(|state| state.now).max((self.inner.clock)())
     }
 
+    /// A number from 0 to below 1, for pauses that must not end together.
+    #[must_use]
+    pub fn chance(&self) -> f64 {
+        let [a, b, c, d, ..] = self.random();
+        f64::from(u32::from_le_bytes([a, b, c, d])) / 4_294_967_296.0
+    }
+
     /// Ends this member's part in the group.
     pub async fn shutdown(&self) {
         self.inner.group.shutdown().await;
+    }
+
+    fn random(&self) -> fresh::Bits {
+        (self.inner.random)()
     }
 
     fn read<R>(&self, look: impl FnOnce(&State) -> R) -> R {

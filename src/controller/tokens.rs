@@ -42,7 +42,7 @@ impl Controller {
         role: Role,
         expires_at: Option<Instant>,
     ) -> Result<(Receipt, String), ControlError> {
-        self.create_token_as(caller, fresh::token_id(), name, role, expires_at).await
+        self.create_token_as(caller, fresh::token_id(&self.random()), name, role, expires_at).await
     }
 
     pub(super) async fn create_token_as(
@@ -53,7 +53,7 @@ impl Controller {
         role: Role,
         expires_at: Option<Instant>,
     ) -> Result<(Receipt, String), ControlError> {
-        let secret = fresh::secret();
+        let secret = fresh::secret(&self.random());
         let bearer = format!("sk_{id}_{secret}");
         let op = Op::CreateToken { id, name, role, secret_sha256: sha256(&secret), expires_at };
         let receipt = self.submit(caller, op).await?;

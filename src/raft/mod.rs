@@ -8,8 +8,10 @@ mod machine;
 mod network;
 mod open;
 mod rpc;
+mod runtime;
 mod store;
 mod transfer;
+mod transport;
 mod types;
 
 use std::fmt;
@@ -17,6 +19,9 @@ use std::sync::Arc;
 
 pub use handle::Raft;
 pub use open::{Config, OpenError, Tuning};
+pub use runtime::{off_thread, seeded};
+pub use store::Disk;
+pub use transport::{Lane, Transport, TransportError};
 
 use crate::domain::MemberId;
 use crate::state::Applied;

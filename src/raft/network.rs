@@ -6,6 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Request, Response};
+use http_body_util::BodyExt;
 use openraft::OptionalSend;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
@@ -13,14 +16,15 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
     VoteRequest, VoteResponse,
 };
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::Body;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::machine::SnapshotContent;
 use super::store::{Identity, Store};
 use super::transfer::{self, Outgoing};
+use super::transport::{Lane, Transport, TransportError, chain};
 use super::types::{Snapshot, Types, Vote};
 use crate::domain::MemberId;
 
@@ -36,8 +40,6 @@ pub(super) const FOREIGN: u16 = 403;
 /// HTTP status of the answer to a member that comes back with another store.
 pub(super) const OTHER_STORE: u16 = 409;
 
-/// Time to get a connection: on the network of a raft group a live peer answers at once.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long entries may take to arrive and to be durable on the other side.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
 
@@ -45,8 +47,8 @@ const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PeerError {
     /// Nothing was sent.
-    #[error("cannot connect: {0}")]
-    Connect(#[source] reqwest::Error),
+    #[error("{0}")]
+    Connect(TransportError),
     /// The peer refused the request before looking at it.
     #[error("refused ({status}): {why}")]
     Refused {
@@ -118,43 +120,22 @@ impl Acquaintance {
     }
 }
 
-/// HTTP clients, one per kind of traffic, so that none waits behind another, and requests through them.
+/// Requests to the other members, each lane by itself, so that none waits behind another.
 #[derive(Clone)]
 pub(super) struct Peers {
     pub(super) acquaintance: Arc<Acquaintance>,
-    heartbeats: reqwest::Client,
-    entries: reqwest::Client,
-    snapshots: reqwest::Client,
-    forwards: reqwest::Client,
+    transport: Arc<dyn Transport>,
     pub(super) outgoing: Arc<Outgoing>,
 }
 
 impl Peers {
-    pub(super) fn new(acquaintance: Arc<Acquaintance>) -> Result<Self, reqwest::Error> {
-        let client = |idle: usize| {
-            reqwest::Client::builder()
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .tls_certs_only([])
-                .connect_timeout(CONNECT_TIMEOUT)
-                // A peer that restarted leaves dead connections behind: keep few, and not for long.
-                .pool_max_idle_per_host(idle)
-                .pool_idle_timeout(Duration::from_secs(10))
-                .build()
-        };
-        Ok(Self {
-            acquaintance,
-            heartbeats: client(1)?,
-            entries: client(1)?,
-            snapshots: client(1)?,
-            forwards: client(64)?,
-            outgoing: Arc::default(),
-        })
+    pub(super) fn new(acquaintance: Arc<Acquaintance>, transport: Arc<dyn Transport>) -> Self {
+        Self { acquaintance, transport, outgoing: Arc::default() }
     }
 
     /// Makes this member and another known to each other.
     pub(super) async fn greet(&self, to: (MemberId, &str)) -> Result<(), PeerError> {
-        self.call(&self.forwards, to, "hello", b"null".to_vec(), Duration::from_secs(1)).await
+        self.call(Lane::Forwards, to, "hello", b"null".to_vec(), Duration::from_secs(1)).await
     }
 
     /// Sends a client's request on to the leader.
@@ -166,46 +147,51 @@ impl Peers {
         within: Duration,
     ) -> Result<A, PeerError> {
         let body = serde_json::to_vec(request).map_err(|error| PeerError::Unknown(error.to_string()))?;
-        self.call(&self.forwards, to, verb, body, within).await
+        self.call(Lane::Forwards, to, verb, body, within).await
     }
 
     async fn call<A: DeserializeOwned>(
         &self,
-        client: &reqwest::Client,
+        lane: Lane,
         (target, address): (MemberId, &str),
         verb: &str,
         body: Vec<u8>,
         within: Duration,
     ) -> Result<A, PeerError> {
         let identity = &self.acquaintance.identity;
-        let sent = client
-            .post(format!("http://{address}/raft/v1/{target}/{verb}"))
+        let request = Request::post(format!("http://{address}/raft/v1/{target}/{verb}"))
             .header(GROUP_HEADER, &identity.group_id)
             .header(MEMBER_HEADER, identity.member_id)
             .header(INCARNATION_HEADER, &identity.incarnation)
             .header(CONTENT_TYPE, "application/json")
-            .timeout(within)
-            .body(body)
-            .send()
-            .await;
-        let response = sent.map_err(|error| {
-            if error.is_connect() { PeerError::Connect(error) } else { PeerError::Unknown(chain(&error)) }
-        })?;
-        self.answer(target, response).await
+            .body(Body::from(body))
+            .map_err(|error| PeerError::Unknown(error.to_string()))?;
+        let answered = async {
+            let response = self.transport.send(lane, request).await.map_err(|error| match error {
+                TransportError::Connect(_) => PeerError::Connect(error),
+                TransportError::Broken(why) => PeerError::Unknown(why),
+            })?;
+            self.answer(target, response).await
+        };
+        let late = |_| PeerError::Unknown(format!("nothing within {} ms", within.as_millis()));
+        timeout(within, answered).await.map_err(late)?
     }
 
-    async fn answer<A: DeserializeOwned>(&self, target: MemberId, response: Response) -> Result<A, PeerError> {
-        let status = response.status().as_u16();
+    async fn answer<A: DeserializeOwned>(&self, target: MemberId, response: Response<Body>) -> Result<A, PeerError> {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes);
+        let status = head.status.as_u16();
         if status == 200 {
-            let from = self.acquaintance.check(response.headers()).await;
+            let from = self.acquaintance.check(&head.headers).await;
             if !matches!(from, Ok(member) if member == target) {
                 let why = from.err().map_or("the answer is from another member".to_owned(), |error| error.to_string());
                 tracing::error!("member {target} is not heard: {why}");
                 return Err(PeerError::Unknown(why));
             }
-            return response.json().await.map_err(|error| PeerError::Unknown(chain(&error)));
+            let body = body.map_err(|error| PeerError::Unknown(chain(&error)))?;
+            return serde_json::from_slice(&body).map_err(|error| PeerError::Unknown(chain(&error)));
         }
-        let why = response.text().await.unwrap_or_default();
+        let why = body.map(|body| String::from_utf8_lossy(&body).into_owned()).unwrap_or_default();
         if status == FOREIGN || status == OTHER_STORE {
             tracing::error!("member {target} refuses this member: {why}");
         }
@@ -216,31 +202,25 @@ impl Peers {
     }
 }
 
-/// An error with its causes: reqwest's own text names only the URL.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, target: MemberId, node: &openraft::BasicNode) -> Peer {
-        Peer { client: self.entries.clone(), peers: self.clone(), target, address: node.addr.clone() }
+        Peer { lane: Lane::Entries, peers: self.clone(), target, address: node.addr.clone() }
     }
 
     async fn new_heartbeat_client(&mut self, target: MemberId, node: &openraft::BasicNode) -> Peer {
-        Peer { client: self.heartbeats.clone(), peers: self.clone(), target, address: node.addr.clone() }
+        Peer { lane: Lane::Heartbeats, peers: self.clone(), target, address: node.addr.clone() }
     }
 
     async fn new_snapshot_client(&mut self, target: MemberId, node: &openraft::BasicNode) -> Peer {
-        Peer { client: self.snapshots.clone(), peers: self.clone(), target, address: node.addr.clone() }
+        Peer { lane: Lane::Snapshots, peers: self.clone(), target, address: node.addr.clone() }
     }
 }
 
 /// openraft's way to one peer.
 pub(super) struct Peer {
-    client: reqwest::Client,
+    lane: Lane,
     pub(super) peers: Peers,
     target: MemberId,
     address: String,
@@ -263,12 +243,12 @@ impl Peer {
         body: Vec<u8>,
         within: Duration,
     ) -> Result<A, RPCError<Types>> {
-        self.peers.call(&self.client, (self.target, &self.address), verb, body, within).await.map_err(|error| {
-            match error {
+        self.peers.call(self.lane, (self.target, &self.address), verb, body, within).await.map_err(
+            |error| match error {
                 PeerError::Unknown(_) => NetworkError::new(&error).into(),
                 PeerError::Connect(_) | PeerError::Refused { .. } => Unreachable::new(&error).into(),
-            }
-        })
+            },
+        )
     }
 }
 

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use openraft::{BasicNode, SnapshotPolicy};
-use rand::RngExt;
 use sha2::{Digest, Sha256};
 
 use super::handle::Inner;
 use super::machine::{Machine, Replica};
 use super::network::{Acquaintance, Peers};
 use super::rpc::{self, Contact};
-use super::store::{Identity, Loaded, Store};
+use super::runtime::random_bits;
+use super::store::{Disk, Identity, Loaded, Store};
+use super::transport::{Http, Transport};
 use super::types::Core;
 use super::{FatalHook, Raft};
 use crate::domain::MemberId;
@@ -261,11 +262,27 @@ impl Raft {
         let (store, loaded) = tokio::task::spawn_blocking(move || Store::open(&dir, hook))
             .await
             .map_err(|error| OpenError::Start(error.to_string()))??;
-        let started = Self::with_store(config, id, core_config, store.clone(), loaded).await;
+        let transport = Http::new().map_err(|error| OpenError::Start(error.to_string()))?;
+        let started = Self::with_store(config, id, core_config, store.clone(), loaded, Arc::new(transport)).await;
         if started.is_err() {
             store.close().await;
         }
         started
+    }
+
+    /// The same on a simulated disk and network; the data directory is not used.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing runs then.
+    pub async fn open_simulated(
+        config: Config,
+        disk: Disk,
+        transport: Arc<dyn Transport>,
+    ) -> Result<(Self, Router), OpenError> {
+        let id = config.member_id()?;
+        let core_config = Arc::new(config.core()?);
+        let (store, loaded) = Store::simulated(disk, config.on_fatal.clone())?;
+        Self::with_store(config, id, core_config, store, loaded, transport).await
     }
 
     async fn with_store(
@@ -274,6 +291,7 @@ impl Raft {
         core_config: Arc<openraft::Config>,
         store: Store,
         loaded: Loaded,
+        transport: Arc<dyn Transport>,
     ) -> Result<(Self, Router), OpenError> {
         let Loaded { identity, peers, snapshot, .. } = loaded;
         let identity = match identity {
@@ -283,7 +301,7 @@ impl Raft {
         let id = identity.member_id;
         let replica = Arc::new(Replica::new(snapshot.as_ref()));
         let acquaintance = Arc::new(Acquaintance::new(identity, store.clone(), peers));
-        let network = Peers::new(Arc::clone(&acquaintance)).map_err(|error| OpenError::Start(error.to_string()))?;
+        let network = Peers::new(Arc::clone(&acquaintance), transport);
         let machine = Machine::new(Arc::clone(&replica), store.clone(), snapshot, config.on_fatal.clone());
         let core = Core::new(id, core_config, network.clone(), store.clone(), machine)
             .await
@@ -322,7 +340,7 @@ async fn new_identity(config: &Config, id: MemberId, store: &Store) -> Result<Id
 }
 
 fn random_id() -> String {
-    hex(&rand::rng().random::<[u8; 16]>())
+    hex(&random_bits())
 }
 
 /// Bytes as lower-case hex.

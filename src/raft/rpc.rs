@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -14,6 +14,7 @@ use axum::routing::post;
 use openraft::raft::AppendEntriesResponse;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::leader;
 use super::network::{Acquaintance, FOREIGN, GROUP_HEADER, INCARNATION_HEADER, MEMBER_HEADER, OTHER_STORE, Stranger};

@@ -30,6 +30,7 @@ openraft::declare_raft_types!(
         D = Request,
         R = Response,
         Node = openraft::BasicNode,
+        AsyncRuntime = super::runtime::Runtime,
         LeaderId = openraft::impls::leader_id_std::LeaderId<Self::Term, Self::NodeId>,
 );
 

@@ -3,6 +3,7 @@
 
 mod outgoing;
 mod schema;
+mod simulated;
 mod snapshots;
 mod verify;
 mod wal;
@@ -21,12 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::{LogState, OptionalSend};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
+pub use simulated::Disk;
 pub(super) use verify::{Identity, Loaded};
 use writer::{Job, Sweep, Writer, signed};
 
 use super::archive::Archive;
+use super::runtime::off_thread;
 use super::types::{Entry, LogId, SnapshotMeta, Types, Vote};
 use super::{FatalHook, OpenError, codec};
 use crate::domain::MemberId;
@@ -35,15 +38,22 @@ use crate::state::{AuditRecord, State};
 /// Most bytes of entries sent to a follower in one request; one entry is sent whatever its size.
 const REPLICATION_MAX_BYTES: usize = 4 << 20;
 
-/// A handle to the store. The thread behind it ends when the last handle is gone, or with [`Store::close`].
+/// A handle to the store. The writer behind it ends when the last handle is gone, or with [`Store::close`].
 #[derive(Clone)]
 pub(super) struct Store {
     log: Arc<Mutex<Log>>,
-    jobs: Sender<Job>,
+    jobs: Jobs,
     dir: Arc<Path>,
     /// The group that snapshots are marked with; held while one is written.
     snapshots: Arc<Mutex<String>>,
     on_fatal: FatalHook,
+}
+
+/// Where jobs go: to a thread, or to a task of a simulation.
+#[derive(Clone)]
+enum Jobs {
+    Thread(Sender<Job>),
+    Task(mpsc::UnboundedSender<Job>),
 }
 
 /// The log as it will be on the disk when the queue is written.
@@ -61,33 +71,54 @@ impl Store {
     /// # Errors
     /// [`OpenError`] naming the place.
     pub(super) fn open(dir: &Path, on_fatal: FatalHook) -> Result<(Self, Loaded), OpenError> {
+        let (writer, loaded) = Self::prepare(dir, on_fatal, schema::Sync::Full)?;
+        let on_fatal = writer.on_fatal.clone();
+        let (jobs, queue) = channel();
+        std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || writer.run(&queue))
+            .map_err(|source| OpenError::Directory { path: dir.to_owned(), source })?;
+        Ok(Self::of(dir, Jobs::Thread(jobs), on_fatal, loaded))
+    }
+
+    /// Opens a store on a simulated disk: the same files, written by a task and synced as the disk says.
+    ///
+    /// # Errors
+    /// [`OpenError`] naming the place.
+    pub(super) fn simulated(disk: Disk, on_fatal: FatalHook) -> Result<(Self, Loaded), OpenError> {
+        let dir = disk.dir().to_owned();
+        let (writer, loaded) = Self::prepare(&dir, on_fatal, schema::Sync::Off)?;
+        let on_fatal = writer.on_fatal.clone();
+        let (jobs, queue) = mpsc::unbounded_channel();
+        tokio::spawn(disk.write(writer, queue));
+        Ok(Self::of(&dir, Jobs::Task(jobs), on_fatal, loaded))
+    }
+
+    fn prepare(dir: &Path, on_fatal: FatalHook, sync: schema::Sync) -> Result<(Writer, Loaded), OpenError> {
         let lock = schema::lock_directory(dir)?;
         wal::check_wal(&schema::wal_path(dir))?;
-        let mut connection = schema::open_database(dir)?;
+        let mut connection = schema::open_database(dir, sync)?;
         let path = dir.join(schema::DATABASE);
-        let mut loaded = verify::load(&mut connection, dir, &path)?;
+        let loaded = verify::load(&mut connection, dir, &path)?;
         // Frames left of a torn tail must not be taken for lost commits next time.
         connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .map_err(|source| OpenError::sqlite(&path, source))?;
+        let purged = loaded.purged.as_ref().map(|id| signed(id.index));
+        let sweep = Sweep { log_upto: purged, audit_before: None };
+        Ok((Writer { connection, on_fatal, sweep, lock }, loaded))
+    }
+
+    fn of(dir: &Path, jobs: Jobs, on_fatal: FatalHook, mut loaded: Loaded) -> (Self, Loaded) {
         let log = Log {
             entries: std::mem::take(&mut loaded.entries),
             purged: loaded.purged,
             vote: loaded.vote,
             committed: loaded.committed,
         };
-        let (jobs, queue) = channel();
-        let purged = loaded.purged.as_ref().map(|id| signed(id.index));
-        let sweep = Sweep { log_upto: purged, audit_before: None };
-        let writer = Writer { connection, jobs: queue, on_fatal: on_fatal.clone(), sweep, lock };
-        std::thread::Builder::new()
-            .name("store-writer".into())
-            .spawn(move || writer.run())
-            .map_err(|source| OpenError::Directory { path: dir.to_owned(), source })?;
         let group_id = loaded.identity.as_ref().map(|identity| identity.group_id.clone()).unwrap_or_default();
         let snapshots = Arc::new(Mutex::new(group_id));
-        let store = Self { log: Arc::new(Mutex::new(log)), jobs, dir: dir.into(), snapshots, on_fatal };
-        Ok((store, loaded))
+        (Self { log: Arc::new(Mutex::new(log)), jobs, dir: dir.into(), snapshots, on_fatal }, loaded)
     }
 
     /// Makes whose store this is durable.
@@ -171,7 +202,10 @@ impl Store {
     }
 
     fn send(&self, job: Job) -> io::Result<()> {
-        self.jobs.send(job).map_err(|_| closed())
+        match &self.jobs {
+            Jobs::Thread(jobs) => jobs.send(job).map_err(|_| closed()),
+            Jobs::Task(jobs) => jobs.send(job).map_err(|_| closed()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -183,7 +217,7 @@ impl Store {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    off_thread(work).await?
 }
 
 fn closed() -> io::Error {

@@ -26,14 +26,27 @@ pub(super) fn lock_directory(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
+/// Whether a commit has reached the disk when it returns.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sync {
+    /// Yes.
+    Full,
+    /// No: the disk is simulated.
+    Off,
+}
+
 /// Opens the database for its one writer and brings the schema up to date.
-pub(super) fn open_database(dir: &Path) -> Result<Connection, OpenError> {
+pub(super) fn open_database(dir: &Path, sync: Sync) -> Result<Connection, OpenError> {
     let path = dir.join(DATABASE);
     let failed = |source| OpenError::sqlite(&path, source);
     let mut connection = Connection::open(&path).map_err(failed)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     // FULL: in WAL mode a commit has reached the disk when it returns. Nothing less keeps an acknowledged write.
-    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    let synchronous = match sync {
+        Sync::Full => "FULL",
+        Sync::Off => "OFF",
+    };
+    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
     migrate(&mut connection, &path)?;
     Ok(connection)

@@ -35,6 +35,66 @@ async fn it_keeps_the_contract_of_openraft() {
     Suite::test_all(OnDisk).await.unwrap();
 }
 
+struct Simulated;
+
+impl StoreBuilder<Types, Store, Machine, TempDir> for Simulated {
+    async fn build(&self) -> Result<(TempDir, Store, Machine), StorageError<Types>> {
+        let dir = TempDir::new().unwrap();
+        let disk = Disk::new(dir.path().to_owned(), 1);
+        let (store, loaded) = Store::simulated(disk, no_fatal()).unwrap();
+        let replica = Arc::new(Replica::new(loaded.snapshot.as_ref()));
+        let machine = Machine::new(replica, store.clone(), loaded.snapshot, no_fatal());
+        Ok((dir, store, machine))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_simulated_disk_keeps_the_contract_too() {
+    Suite::test_all(Simulated).await.unwrap();
+}
+
+/// Appends one entry after the other until the member crashes: how many were reported durable, and how many are found.
+fn crash_while_appending(seed: u64, lying: bool) -> (u64, u64) {
+    let dir = TempDir::new().unwrap();
+    let disk = Disk::new(dir.path().to_owned(), seed);
+    disk.set_lying(lying);
+    let crashing = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut reported = 0;
+    crashing.block_on(async {
+        let (mut store, _) = Store::simulated(disk.clone(), no_fatal()).unwrap();
+        let identity = Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into() };
+        store.save_identity(&identity).await.unwrap();
+        store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
+        let writing = async {
+            loop {
+                append(&mut store, reported..reported + 1).await;
+                reported += 1;
+            }
+        };
+        let crash = tokio::time::sleep(std::time::Duration::from_millis(20 + seed));
+        tokio::select! { () = writing => {}, () = crash => {} }
+    });
+    drop(crashing);
+    let (store, _) = Store::open(dir.path(), no_fatal()).unwrap();
+    let found = store.lock().entries.len() as u64;
+    (reported, found)
+}
+
+#[test]
+fn a_crash_on_a_simulated_disk_loses_what_was_not_synced_and_nothing_else() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let (reported, found) = crash_while_appending(seed, false);
+        assert!(found == reported || found == reported + 1, "{found} found, {reported} reported");
+        lost += u32::from(found == reported);
+    }
+    assert!(lost > 0 && lost < 40, "a crash during a sync goes either way: {lost} of 40 lost an entry");
+    assert!((0..5).any(|seed| {
+        let (reported, found) = crash_while_appending(seed, true);
+        found < reported
+    }));
+}
+
 async fn reopen(dir: &Path) -> (Store, Machine) {
     let (store, loaded) = Store::open(dir, no_fatal()).unwrap();
     if loaded.identity.is_none() {

@@ -19,7 +19,7 @@ use super::verify::checksum;
 use crate::state::AuditRecord;
 
 /// Most jobs in one transaction: bounds how long the first of them waits.
-const BATCH_MAX: usize = 1024;
+pub(super) const BATCH_MAX: usize = 1024;
 /// Most rows of purged log, and of audit that is no longer retained, that one transaction deletes beside its work:
 /// more at once would make the commit that does it wait.
 const SWEPT_AT_ONCE: i64 = 256;
@@ -51,14 +51,16 @@ pub(super) enum Job {
 }
 
 impl Job {
-    const fn can_wait(&self) -> bool {
+    /// Whether it rides along.
+    pub(super) const fn can_wait(&self) -> bool {
         !matches!(
             self,
             Self::Append { .. } | Self::Meta { .. } | Self::TakeOver { .. } | Self::Flush(_) | Self::Close(_)
         )
     }
 
-    fn report(self, result: io::Result<()>) {
+    /// Tells who waits for it.
+    pub(super) fn report(self, result: io::Result<()>) {
         match self {
             Self::Append { flushed, .. } => flushed.io_completed(result),
             // A receiver that is gone has stopped waiting: nothing to tell.
@@ -77,7 +79,6 @@ impl Job {
 /// What the thread owns: dropped in this order, the lock last.
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) jobs: Receiver<Job>,
     pub(super) on_fatal: FatalHook,
     pub(super) sweep: Sweep,
     pub(super) lock: File,
@@ -124,12 +125,12 @@ impl Sweep {
 
 impl Writer {
     /// Writes until it is told to close or every sender is gone, then what is still waiting.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         let mut batch: Vec<Job> = Vec::new();
-        while let Ok(first) = self.jobs.recv() {
+        while let Ok(first) = jobs.recv() {
             batch.push(first);
             while batch.len() < BATCH_MAX
-                && let Ok(job) = self.jobs.try_recv()
+                && let Ok(job) = jobs.try_recv()
             {
                 batch.push(job);
             }
@@ -137,7 +138,7 @@ impl Writer {
                 continue;
             }
             if let Err(error) = self.commit(&batch) {
-                return self.fail(batch, &error);
+                return self.fail(batch, jobs.iter(), &error);
             }
             // The close is told last, when the file is free for the next process.
             let (closing, written): (Vec<Job>, Vec<Job>) =
@@ -156,12 +157,12 @@ impl Writer {
         if !batch.is_empty()
             && let Err(error) = self.commit(&batch)
         {
-            return self.fail(batch, &error);
+            return self.fail(batch, jobs.iter(), &error);
         }
         self.close();
     }
 
-    fn close(self) {
+    pub(super) fn close(self) {
         let Self { connection, lock, .. } = self;
         if let Err((_, error)) = connection.close() {
             tracing::warn!("closing the store: {error}");
@@ -169,24 +170,32 @@ impl Writer {
         drop(lock);
     }
 
-    fn commit(&mut self, batch: &[Job]) -> Result<(), WriteError> {
+    /// Makes a batch durable.
+    pub(super) fn commit(&mut self, batch: &[Job]) -> Result<(), WriteError> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for job in batch {
-            write(&transaction, job)?;
-            self.sweep.learn(job);
-        }
-        self.sweep.run(&transaction)?;
+        write_all(&transaction, &mut self.sweep, batch)?;
         Ok(transaction.commit()?)
     }
 
+    /// Writes a batch without making it durable.
+    pub(super) fn begin(&mut self, batch: &[Job]) -> Result<(), WriteError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        write_all(&self.connection, &mut self.sweep, batch)
+    }
+
+    /// Makes what was begun durable.
+    pub(super) fn end(&self) -> Result<(), WriteError> {
+        Ok(self.connection.execute_batch("COMMIT")?)
+    }
+
     /// Tells everybody, now and from now on, and then the process.
-    fn fail(self, batch: Vec<Job>, error: &WriteError) {
+    fn fail(self, batch: Vec<Job>, later: impl Iterator<Item = Job>, error: &WriteError) {
         let reason = format!("the store cannot be written: {error}");
         let refuse = |job: Job| job.report(Err(io::Error::other(reason.clone())));
         tracing::error!("{reason}");
         batch.into_iter().for_each(refuse);
         self.on_fatal.call(&reason);
-        self.jobs.iter().for_each(refuse);
+        later.for_each(refuse);
     }
 }
 
@@ -200,6 +209,14 @@ pub(super) enum WriteError {
     Diverged { seq: u64 },
     #[error("the audit of a snapshot: {0}")]
     Archive(#[from] ArchiveError),
+}
+
+fn write_all(connection: &Connection, sweep: &mut Sweep, batch: &[Job]) -> Result<(), WriteError> {
+    for job in batch {
+        write(connection, job)?;
+        sweep.learn(job);
+    }
+    Ok(sweep.run(connection)?)
 }
 
 fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {

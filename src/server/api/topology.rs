@@ -171,7 +171,7 @@ impl App {
         }
         // Ended a little early and not all at once: those who began together must not come back together.
         let wait = wait.min(WAIT_MAX);
-        let wait = wait.saturating_sub(wait.mul_f64(rand::random::<f64>() / 16.0));
+        let wait = wait.saturating_sub(wait.mul_f64(self.controller.chance() / 16.0));
         let deadline = Instant::now() + wait;
         let stopped = async {
             match connection {
