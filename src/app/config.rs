@@ -154,7 +154,7 @@ fn read(path: &Path) -> Result<Settings, ConfigError> {
 }
 
 /// Reads `1=host:port,2=host:port`: distinct numbers and addresses.
-fn parse_members(text: &str) -> Result<BTreeMap<MemberId, String>, ConfigError> {
+pub(super) fn parse_members(text: &str) -> Result<BTreeMap<MemberId, String>, ConfigError> {
     let fault = |part: &str, why: &str| ConfigError::Inconsistent(format!("--initial-members: {part:?} {why}"));
     let mut members = BTreeMap::new();
     for part in text.split(',') {

@@ -2,9 +2,11 @@
 
 mod args;
 mod config;
+mod disaster;
 mod run;
 mod telemetry;
 
 pub use args::{DevArgs, LogFormat, ServeArgs};
 pub use config::{Config, ConfigError};
+pub use disaster::{ForceNewGroupArgs, RestoreArgs, force_new_group, inspect, restore};
 pub use run::{dev, serve};

@@ -18,6 +18,7 @@ mod rollout;
 mod settings;
 mod shard;
 mod slot;
+mod snapshot;
 mod status;
 mod table;
 mod token;
@@ -30,6 +31,7 @@ use clap::Subcommand;
 use clap_complete::Shell;
 
 pub use self::settings::GlobalArgs;
+pub use self::snapshot::{Refusal, SaveArgs, StatusArgs, save as save_snapshot, show_made, status as snapshot_status};
 
 use self::fault::Fault;
 use self::settings::Settings;

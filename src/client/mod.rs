@@ -9,6 +9,6 @@ mod routes;
 
 pub use cache::{CacheError, CacheOptions, CacheStatus, TopologyCache};
 pub use error::ClientError;
-pub use http::{Client, ClientBuilder, Cluster, PlanHandle, PollAnswer, Received, Request, Steer};
+pub use http::{Client, ClientBuilder, Cluster, Download, PlanHandle, PollAnswer, Received, Request, Steer};
 pub use keyslot::slot_of_key;
 pub use routes::Routes;

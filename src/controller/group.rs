@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::raft::{Committed, Raft, RaftError, Standing, Status};
+use crate::raft::{Backup, Committed, Raft, RaftError, Standing, Status};
 use crate::state::{AuditRecord, Command, State};
 
 /// A replicated state machine as seen from one member. See [`Raft`] for what each method promises.
@@ -28,6 +28,10 @@ pub trait Group: Send + Sync {
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, RaftError>>;
     /// Applied index and SHA-256 (hex) of the state there.
     fn state_hash(&self) -> (u64, String);
+    /// Makes this member write a snapshot of what it has applied; its index.
+    fn take_snapshot(&self) -> BoxFuture<'_, Result<u64, RaftError>>;
+    /// A snapshot of what this member has applied, to carry away.
+    fn backup(&self) -> BoxFuture<'_, Result<Backup, RaftError>>;
     /// Stops.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
 }
@@ -71,6 +75,14 @@ impl Group for Raft {
 
     fn state_hash(&self) -> (u64, String) {
         Self::state_hash(self)
+    }
+
+    fn take_snapshot(&self) -> BoxFuture<'_, Result<u64, RaftError>> {
+        Box::pin(Self::take_snapshot(self))
+    }
+
+    fn backup(&self) -> BoxFuture<'_, Result<Backup, RaftError>> {
+        Box::pin(Self::backup(self))
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

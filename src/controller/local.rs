@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::group::Group;
-use crate::raft::{Committed, RaftError, Standing, Status};
+use crate::raft::{Backup, Committed, RaftError, Standing, Status};
 use crate::state::{AuditRecord, Command, State};
 
 /// The group. Cheap to clone; clones are the same group.
@@ -167,6 +167,16 @@ impl Group for Local {
     fn state_hash(&self) -> (u64, String) {
         let machine = self.machine();
         (machine.log.len() as u64, machine.state.hash())
+    }
+
+    fn take_snapshot(&self) -> BoxFuture<'_, Result<u64, RaftError>> {
+        Box::pin(std::future::ready(Ok(self.machine().log.len() as u64)))
+    }
+
+    fn backup(&self) -> BoxFuture<'_, Result<Backup, RaftError>> {
+        let machine = self.machine();
+        let backup = Backup::of_state(machine.log.len() as u64, &machine.state, &machine.audit);
+        Box::pin(std::future::ready(backup.map_err(|error| RaftError::Fatal(error.to_string()))))
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

@@ -31,7 +31,7 @@ pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
 pub use self::progress::{ActionCounts, Progress, progress};
-pub use crate::raft::{Standing, Status};
+pub use crate::raft::{Backup, Standing, Status};
 pub use crate::state::{
     Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,
 };
@@ -333,6 +333,22 @@ impl Controller {
     pub fn chance(&self) -> f64 {
         let [a, b, c, d, ..] = self.random();
         f64::from(u32::from_le_bytes([a, b, c, d])) / 4_294_967_296.0
+    }
+
+    /// Makes this member write a snapshot of what it has applied, so that its log can be purged; its index.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn take_snapshot(&self) -> Result<u64, ControlError> {
+        Ok(self.inner.group.take_snapshot().await?)
+    }
+
+    /// A snapshot of what this member has applied, to carry away.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn backup(&self) -> Result<Backup, ControlError> {
+        Ok(self.inner.group.backup().await?)
     }
 
     /// Ends this member's part in the group.

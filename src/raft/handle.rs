@@ -34,14 +34,14 @@ const GREET_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
 /// A member of the group. Cheap to clone.
 #[derive(Clone)]
 pub struct Raft {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// What every clone of a handle shares.
 pub(super) struct Inner {
-    core: Core,
-    store: Store,
-    replica: Arc<Replica>,
+    pub(super) core: Core,
+    pub(super) store: Store,
+    pub(super) replica: Arc<Replica>,
     peers: Peers,
     acquaintance: Arc<Acquaintance>,
     contact: Arc<Contact>,

@@ -44,6 +44,13 @@ impl Replica {
         look(&held.state, held.last.map_or(0, |id| id.index))
     }
 
+    /// The state and where it stands. Cheap: clusters are shared.
+    pub(super) fn snapshot(&self) -> (SnapshotMeta, State) {
+        let held = self.held();
+        let meta = SnapshotMeta { last_log_id: held.last, last_membership: held.membership.clone() };
+        (meta, held.state.clone())
+    }
+
     /// Index of the last applied entry, as it grows.
     pub(super) fn applied(&self) -> watch::Receiver<u64> {
         self.applied.subscribe()
@@ -143,13 +150,8 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        let held = self.replica.held();
-        Builder {
-            store: self.store.clone(),
-            meta: SnapshotMeta { last_log_id: held.last, last_membership: held.membership.clone() },
-            state: held.state.clone(),
-            current: Arc::clone(&self.current),
-        }
+        let (meta, state) = self.replica.snapshot();
+        Builder { store: self.store.clone(), meta, state, current: Arc::clone(&self.current) }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, content: SnapshotContent) -> io::Result<()> {

@@ -1,12 +1,14 @@
 //! The raft group of controllers: the only room that knows openraft. Everything else sees [`Raft`].
 
 mod archive;
+mod backup;
 mod codec;
 mod handle;
 mod leader;
 mod machine;
 mod network;
 mod open;
+mod restore;
 mod rpc;
 mod runtime;
 mod store;
@@ -17,11 +19,13 @@ mod types;
 use std::fmt;
 use std::sync::Arc;
 
+pub use backup::Backup;
 pub use handle::Raft;
 pub use open::{Config, OpenError, Tuning};
 pub use runtime::{off_thread, seeded};
 pub use store::Disk;
 pub use transport::{Lane, Transport, TransportError};
+pub use restore::{Act, Made, SnapshotSummary, force_new_group, inspect, restore};
 
 use crate::domain::MemberId;
 use crate::state::Applied;

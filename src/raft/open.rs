@@ -324,14 +324,14 @@ fn check_identity(config: &Config, id: MemberId, stored: Identity) -> Result<Ide
         return other(format!("member {}", stored.member_id), format!("member {id}"));
     }
     let group = config.new_group_id();
-    if !config.initial_members.is_empty() && stored.group_id != group {
+    if !config.initial_members.is_empty() && !stored.made && stored.group_id != group {
         return other(format!("group {}", stored.group_id), format!("group {group}, which these initial members make"));
     }
     Ok(stored)
 }
 
 async fn new_identity(config: &Config, id: MemberId, store: &Store) -> Result<Identity, OpenError> {
-    let identity = Identity { member_id: id, group_id: config.new_group_id(), incarnation: random_id() };
+    let identity = Identity { member_id: id, group_id: config.new_group_id(), incarnation: random_id(), made: false };
     store
         .save_identity(&identity)
         .await
@@ -339,7 +339,7 @@ async fn new_identity(config: &Config, id: MemberId, store: &Store) -> Result<Id
     Ok(identity)
 }
 
-fn random_id() -> String {
+pub(super) fn random_id() -> String {
     hex(&random_bits())
 }
 

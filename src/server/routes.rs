@@ -63,6 +63,8 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/v1/tokens", Administer),
     route("POST", "/v1/tokens", Administer),
     route("DELETE", "/v1/tokens/{token}", Administer),
+    route("POST", "/v1/snapshots", Administer),
+    route("GET", "/v1/snapshots/latest", Administer),
     route("GET", "/v1/clusters", Read),
     route("POST", "/v1/clusters", Administer),
     route("GET", "/v1/clusters/{cluster}", Read),

@@ -10,6 +10,7 @@ mod event;
 pub(crate) mod fixture;
 mod invariants;
 mod op;
+mod restore;
 mod view;
 
 pub use audit::BrokenChain;
@@ -19,3 +20,4 @@ pub use cluster::{
 };
 pub use command::{COMMAND_VERSION, Change, Command, Idempotency, Op, Place, SteerVerb};
 pub use event::{Applied, AuditRecord, Event, Receipt};
+pub use restore::Restoration;

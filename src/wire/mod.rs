@@ -21,6 +21,7 @@ mod rollout;
 pub mod schema;
 mod shard;
 mod slot;
+mod snapshot;
 mod text;
 pub mod timestamp;
 mod token;
@@ -44,6 +45,7 @@ pub use rollout::{
 };
 pub use shard::{ShardAnswer, ShardDrainRequest, ShardPatch, ShardView};
 pub use slot::{ExplainView, KeySlotView, NodeAddress, SlotView};
+pub use snapshot::{SnapshotSummary, SnapshotTaken};
 pub use text::Text;
 pub use timestamp::Timestamp;
 pub use token::{TokenAnswer, TokenCreate, TokenCreated, TokenView, WhoAmI};

@@ -4,6 +4,7 @@ mod cluster;
 mod controller;
 mod plans;
 mod send;
+mod snapshot;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::domain::ClusterName;
 pub use cluster::{Cluster, PollAnswer};
 pub use plans::{PlanHandle, Steer};
 pub use send::{Received, Request};
+pub use snapshot::Download;
 
 /// A client of one group of controllers. Cheap to clone; clones share connections.
 #[derive(Clone)]

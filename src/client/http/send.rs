@@ -80,6 +80,12 @@ impl Request {
         Self { method: Method::POST, body: Some(json(body)), ..Self::get(path) }.keyed()
     }
 
+    /// A write without a body.
+    #[must_use]
+    pub fn act(path: impl Into<String>) -> Self {
+        Self { method: Method::POST, ..Self::get(path) }.keyed()
+    }
+
     /// A change of the revision given.
     #[must_use]
     pub fn patch(path: impl Into<String>, revision: Revision, body: &impl Serialize) -> Self {
@@ -197,6 +203,23 @@ impl Client {
     }
 
     async fn exchange(&self, endpoint: &str, request: &Request) -> Result<Received, Failure> {
+        let unreachable = |error| unreachable_at(endpoint, &error);
+        let mut answer = self.begin(endpoint, request).await?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
+            if body.len() + chunk.len() > ANSWER_MAX_BYTES {
+                let why = format!("the answer is longer than {ANSWER_MAX_BYTES} bytes");
+                return Err(Failure::Final(ClientError::Protocol { endpoint: endpoint.to_owned(), why }));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let received = Received { status: status.as_u16(), headers, body, endpoint: endpoint.to_owned() };
+        if status.is_success() || status == StatusCode::NOT_MODIFIED { Ok(received) } else { Err(refusal(&received)) }
+    }
+
+    /// Sends a request to an endpoint and waits for the head of the answer.
+    pub(super) async fn begin(&self, endpoint: &str, request: &Request) -> Result<reqwest::Response, Failure> {
         let url = format!("{endpoint}{}{}", request.path, request.query);
         let mut outgoing = self.inner.http.request(request.method.clone(), url).header(ACCEPT, "application/json");
         if let Some(authorization) = &self.inner.authorization {
@@ -211,25 +234,14 @@ impl Client {
         if let Some(body) = &request.body {
             outgoing = outgoing.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        let unreachable = |error: reqwest::Error| {
-            Failure::Passing(
-                ClientError::Unreachable { tried: vec![format!("{endpoint}: {}", cause(&error))] },
-                Duration::ZERO,
-            )
-        };
-        let mut answer = outgoing.send().await.map_err(unreachable)?;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
-            if body.len() + chunk.len() > ANSWER_MAX_BYTES {
-                let why = format!("the answer is longer than {ANSWER_MAX_BYTES} bytes");
-                return Err(Failure::Final(ClientError::Protocol { endpoint: endpoint.to_owned(), why }));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        let received = Received { status: status.as_u16(), headers, body, endpoint: endpoint.to_owned() };
-        if status.is_success() || status == StatusCode::NOT_MODIFIED { Ok(received) } else { Err(refusal(&received)) }
+        outgoing.send().await.map_err(|error| unreachable_at(endpoint, &error))
     }
+}
+
+/// A connection that was not there, or broke.
+pub(super) fn unreachable_at(endpoint: &str, error: &reqwest::Error) -> Failure {
+    let tried = vec![format!("{endpoint}: {}", cause(error))];
+    Failure::Passing(ClientError::Unreachable { tried }, Duration::ZERO)
 }
 
 impl Received {
@@ -247,7 +259,7 @@ impl Received {
 
 /// The problem that came as an answer. A controller without a leader, or one that has too much to do, may be followed by
 /// one that has not.
-fn refusal(received: &Received) -> Failure {
+pub(super) fn refusal(received: &Received) -> Failure {
     let endpoint = received.endpoint.clone();
     let passing = matches!(received.status, 429 | 502 | 503 | 504);
     let error = match serde_json::from_slice::<Problem>(&received.body) {

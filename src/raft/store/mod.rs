@@ -1,6 +1,7 @@
 //! The durable half of a member: one SQLite file for log, vote and audit, and snapshots in files beside it. The log is kept in memory as
 //! well, so that an entry can be read as soon as it is appended; it is short, because snapshots purge it.
 
+mod offline;
 mod outgoing;
 mod schema;
 mod simulated;
@@ -25,6 +26,8 @@ use openraft::{LogState, OptionalSend};
 use tokio::sync::{mpsc, oneshot};
 
 pub use simulated::Disk;
+pub(super) use offline::{Offline, begin_anew};
+pub(super) use schema::DATABASE;
 pub(super) use verify::{Identity, Loaded};
 use writer::{Job, Sweep, Writer, signed};
 

@@ -32,7 +32,7 @@ pub(super) fn archive(dir: &Path, group_id: &str, meta: &SnapshotMeta, state: &S
 }
 
 /// The records of a span as they are stored. One that goes while it is read is missed by the count.
-fn records(connection: &Connection, span: &Span) -> impl Iterator<Item = io::Result<String>> {
+pub(super) fn records(connection: &Connection, span: &Span) -> impl Iterator<Item = io::Result<String>> {
     let (first, last) = (span.first, span.last);
     let pages = (first..=last).step_by(usize::try_from(RECORDS_AT_ONCE).expect("small"));
     pages.flat_map(move |from| {

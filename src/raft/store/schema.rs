@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::super::OpenError;
 
 /// The database within the data directory.
-pub(super) const DATABASE: &str = "slotkeeper.db";
+pub(in super::super) const DATABASE: &str = "slotkeeper.db";
 const LOCK: &str = "slotkeeper.lock";
 
 /// Every migration in order; the schema's version is how many have run. A released one is never edited.

@@ -51,14 +51,14 @@ pub(super) fn adopt(dir: &Path, received: &Path) -> io::Result<()> {
 }
 
 /// Gives a file that is durable its name as the newest snapshot.
-fn put(dir: &Path, file: &Path) -> io::Result<u64> {
+pub(super) fn put(dir: &Path, file: &Path) -> io::Result<u64> {
     let number = list(dir)?.first().map_or(1, |(newest, _)| newest + 1);
     fs::rename(file, dir.join(format!("{PREFIX}{number:016}{SUFFIX}")))?;
     sync_directory(dir)?;
     Ok(number)
 }
 
-fn forget(dir: &Path, which: impl Fn(u64) -> bool) -> io::Result<()> {
+pub(super) fn forget(dir: &Path, which: impl Fn(u64) -> bool) -> io::Result<()> {
     list(dir)?.into_iter().filter(|(number, _)| which(*number)).try_for_each(|(_, path)| fs::remove_file(path))
 }
 

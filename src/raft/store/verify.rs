@@ -27,6 +27,16 @@ pub(in super::super) struct Identity {
     pub(in super::super) group_id: String,
     /// Random per store: a member that lost its disk and comes back under its old id is another incarnation.
     pub(in super::super) incarnation: String,
+    /// The group was made from a snapshot or by force: its id does not follow from a list of first members.
+    #[serde(default)]
+    pub(in super::super) made: bool,
+}
+
+impl Identity {
+    /// A member of a group that was made from what another one left.
+    pub(in super::super) fn made(member_id: MemberId, group_id: String, incarnation: String) -> Self {
+        Self { member_id, group_id, incarnation, made: true }
+    }
 }
 
 /// Everything that was stored but the audit records.

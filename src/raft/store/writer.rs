@@ -256,7 +256,7 @@ pub(super) fn put_meta(connection: &Connection, key: &str, text: &str) -> rusqli
         .map(drop)
 }
 
-fn put_audit(connection: &Connection, records: &[AuditRecord]) -> Result<(), WriteError> {
+pub(super) fn put_audit(connection: &Connection, records: &[AuditRecord]) -> Result<(), WriteError> {
     let mut insert = connection
         .prepare_cached("INSERT INTO raft_audit (seq, record, crc) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?;
     for record in records {

@@ -13,6 +13,7 @@ mod review;
 mod rollouts;
 mod shards;
 mod slots;
+mod snapshots;
 mod tokens;
 mod topology;
 mod whoami;
@@ -49,6 +50,8 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(audit::list_audit))
         .routes(routes!(tokens::list_tokens, tokens::create_token))
         .routes(routes!(tokens::revoke_token))
+        .routes(routes!(snapshots::take_snapshot))
+        .routes(routes!(snapshots::download_snapshot))
         .routes(routes!(clusters::list_clusters, clusters::create_cluster))
         .routes(routes!(clusters::show_cluster, clusters::configure_cluster, clusters::delete_cluster))
         .routes(routes!(import::import_cluster))

@@ -33,7 +33,7 @@ use crate::domain::{ClusterName, Instant, PlanId, Principal, Rejection, Role};
 /// happened must be kept.
 const TEXT_MAX_BYTES: usize = 1024;
 /// Longest summary in the audit, in bytes; a longer one is cut.
-const SUMMARY_MAX_BYTES: usize = 4096;
+pub(super) const SUMMARY_MAX_BYTES: usize = 4096;
 /// Longest idempotency key and request hash, in bytes.
 const KEY_MAX_BYTES: usize = 128;
 
@@ -232,7 +232,7 @@ fn scoped(by: &Principal, asked: &Idempotency) -> String {
 }
 
 /// Cuts a text at a character.
-fn cut(text: &str, bytes: usize) -> String {
+pub(super) fn cut(text: &str, bytes: usize) -> String {
     let end = (0..=bytes.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     text[..end].to_owned()
 }
