@@ -22,10 +22,10 @@ use std::sync::Arc;
 pub use backup::Backup;
 pub use handle::Raft;
 pub use open::{Config, OpenError, Tuning};
+pub use restore::{Act, Made, SnapshotSummary, force_new_group, inspect, restore};
 pub use runtime::{off_thread, seeded};
 pub use store::Disk;
 pub use transport::{Lane, Transport, TransportError};
-pub use restore::{Act, Made, SnapshotSummary, force_new_group, inspect, restore};
 
 use crate::domain::MemberId;
 use crate::state::Applied;

@@ -63,6 +63,21 @@ impl Member {
         Self::spawn(args, Vec::new(), folder.join("dev.log"), format!("http://{listen}"))
     }
 
+    /// `slotkeeper serve` over this data directory: alone, no tokens, with arguments and an environment of one's own.
+    pub fn serve(dir: &Path, more: &[&str], env: Vec<(String, String)>) -> Self {
+        Self::serve_on(free_port(), dir, more, env)
+    }
+
+    /// The same at this port.
+    pub fn serve_on(port: u16, dir: &Path, more: &[&str], env: Vec<(String, String)>) -> Self {
+        let listen = format!("127.0.0.1:{port}");
+        let dir_text = dir.to_str().unwrap();
+        let args = [&["serve", "--insecure-dev", "--data-dir", dir_text, "--listen", &listen], more].concat();
+        let args = args.into_iter().map(str::to_owned).collect();
+        let name = dir.file_name().unwrap().to_str().unwrap();
+        Self::spawn(args, env, dir.with_file_name(format!("{name}.log")), format!("http://{listen}"))
+    }
+
     fn spawn(args: Vec<String>, env: Vec<(String, String)>, log: PathBuf, url: String) -> Self {
         let mut member = Self { child: None, args, env, log, url, token: String::new() };
         member.start();

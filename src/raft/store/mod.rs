@@ -25,9 +25,9 @@ use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::{LogState, OptionalSend};
 use tokio::sync::{mpsc, oneshot};
 
-pub use simulated::Disk;
 pub(super) use offline::{Offline, begin_anew};
 pub(super) use schema::DATABASE;
+pub use simulated::Disk;
 pub(super) use verify::{Identity, Loaded};
 use writer::{Job, Sweep, Writer, signed};
 

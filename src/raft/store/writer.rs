@@ -188,13 +188,13 @@ impl Writer {
         Ok(self.connection.execute_batch("COMMIT")?)
     }
 
-    /// Tells everybody, now and from now on, and then the process.
+    /// Ends the process, before anybody else does anything about it; where that is not done, tells everybody, now and
+    /// from now on.
     fn fail(self, batch: Vec<Job>, later: impl Iterator<Item = Job>, error: &WriteError) {
         let reason = format!("the store cannot be written: {error}");
         let refuse = |job: Job| job.report(Err(io::Error::other(reason.clone())));
-        tracing::error!("{reason}");
-        batch.into_iter().for_each(refuse);
         self.on_fatal.call(&reason);
+        batch.into_iter().for_each(refuse);
         later.for_each(refuse);
     }
 }

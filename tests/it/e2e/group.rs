@@ -163,7 +163,7 @@ fn copy_dir(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-async fn token(member: &Member, name: &str, role: &str) -> String {
+pub(super) async fn token(member: &Member, name: &str, role: &str) -> String {
     let answer = member.post("/v1/tokens", json!({"name": name, "role": role})).await.expect(201);
     answer["secret"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }

@@ -1,7 +1,9 @@
 //! End to end: the real binary, over HTTP and the command line, killed with -9 and started again.
 
+mod backup;
 mod command_line;
 mod crash;
+mod disk;
 mod faults;
 mod fixtures;
 mod group;
