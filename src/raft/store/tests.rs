@@ -62,7 +62,7 @@ fn crash_while_appending(seed: u64, lying: bool) -> (u64, u64) {
     let mut reported = 0;
     crashing.block_on(async {
         let (mut store, _) = Store::simulated(disk.clone(), no_fatal()).unwrap();
-        let identity = Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into() };
+        let identity = Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into(), made: false };
         store.save_identity(&identity).await.unwrap();
         store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
         let writing = async {
