@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::draft::{self, Draft};
 use super::{Caller, Change, Changed, Cluster, ControlError, Controller, Op, PlanRecord, Propose, Receipt};
 use crate::domain::{ClusterName, Digest, Plan, PlanState, Rejection};
+use crate::state::Brought;
 
 /// Times a plan is computed anew because the state moved between computing and committing it.
 const REPLANS_MAX: u32 = 3;
@@ -122,6 +123,7 @@ fn as_proposed(cluster: &Cluster, plan: Arc<Plan>) -> Arc<PlanRecord> {
         plan,
         sequence: cluster.plans_proposed,
         revision: 1,
+        brought: Brought::default(),
         state: PlanState::Proposed,
         approvals: Vec::new(),
         acks: std::collections::BTreeSet::new(),

@@ -56,6 +56,8 @@ pub fn plan(cluster: &Cluster, record: &PlanRecord) -> PlanView {
         by: ended.by.name.clone(),
         at: ended.at.into(),
         reason: ended.reason.clone(),
+        reverted: ended.reverted.clone(),
+        kept: ended.kept.clone(),
     });
     // A plan that is under way or over stands on nothing any more.
     let waits = matches!(record.state, crate::domain::PlanState::Proposed | crate::domain::PlanState::Approved);

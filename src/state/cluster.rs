@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Receipt;
+use super::{Brought, Receipt};
 use crate::domain::{
     ClusterId, ClusterName, Digest, DriverKind, Epoch, Generation, Instant, Moving, Node, NodeId, Plan, PlanId,
     PlanState, Policy, Principal, PrincipalName, Role, Rollout, Shard, ShardId, SlotTable, TokenId, Version,
@@ -100,6 +100,9 @@ pub struct PlanRecord {
     pub sequence: u64,
     /// From 1, +1 per change of the record.
     pub revision: u64,
+    /// What came into the desired state with it.
+    #[serde(default, skip_serializing_if = "Brought::is_empty")]
+    pub brought: Brought,
     /// Where it is.
     pub state: PlanState,
     /// Who approved it.
@@ -134,6 +137,12 @@ pub struct Ended {
     pub at: Instant,
     /// Why.
     pub reason: Option<String>,
+    /// What of the desired state went back with it, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverted: Vec<String>,
+    /// What was asked to go back and did not, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
 }
 
 /// A token; its secret is kept by nobody.

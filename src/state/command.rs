@@ -99,7 +99,7 @@ pub enum Op {
         cluster: ClusterName,
         /// Which plan.
         plan: PlanId,
-        /// Whether the desired state goes back too: undrain, and remove nodes that own nothing and were added.
+        /// Whether the desired state goes back too: what came with the plan and no other open plan asks for.
         revert_intent: bool,
     },
     /// Withdraw a plan.

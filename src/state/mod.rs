@@ -3,6 +3,7 @@
 
 mod apply;
 mod audit;
+mod brought;
 mod cluster;
 mod command;
 mod event;
@@ -14,6 +15,7 @@ mod restore;
 mod view;
 
 pub use audit::BrokenChain;
+pub use brought::{Brought, Settings, Step};
 pub use cluster::{
     Approval, AuditHead, CLUSTERS_MAX, Cluster, Ended, FINISHED_PLANS_MAX, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_TTL_MS,
     NODES_MAX, OPEN_PLANS_MAX, PlanRecord, Remembered, Revised, SHARDS_MAX, State, TOKENS_MAX, Token,

@@ -26,7 +26,9 @@ pub struct ApprovalRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndRequest {
-    /// Whether the desired state goes back too: undrain, and remove nodes that own nothing and were added.
+    /// Whether the desired state goes back too: what came in one step with the plan, as far as it was not changed since
+    /// and no other open plan asks for it; and what else of its intent no open plan is for. `ended` in the answer says
+    /// what went back and what did not, and why.
     #[serde(default)]
     pub revert_intent: bool,
     /// Why; kept in the audit.

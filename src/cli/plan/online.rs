@@ -165,7 +165,7 @@ pub fn approve(args: &ApproveArgs, settings: &Settings) -> Result<(), Fault> {
     let api = Api::open(settings)?;
     let plan = api.cluster.plan(&PlanId::new(&args.plan)?);
     let answer = api.wait(plan.approve(&body)).map_err(|error| refused(error, &plan, settings))?;
-    short_answer(&answer, settings)
+    short_answer(&answer, false, settings)
 }
 
 /// A refusal; for a stale plan with the command that mends it.
@@ -185,11 +185,11 @@ pub fn end(args: &EndArgs, withdraw: bool, settings: &Settings) -> Result<(), Fa
     let api = Api::open(settings)?;
     let plan = api.cluster.plan(&PlanId::new(&args.plan)?);
     let answer = if withdraw { api.call(plan.withdraw(&body))? } else { api.call(plan.reject(&body))? };
-    short_answer(&answer, settings)
+    short_answer(&answer, args.revert_intent, settings)
 }
 
 /// The state of a plan after a review, and what is next.
-fn short_answer(answer: &PlanAnswer, settings: &Settings) -> Result<(), Fault> {
+fn short_answer(answer: &PlanAnswer, reverting: bool, settings: &Settings) -> Result<(), Fault> {
     if !settings.output.is_for_people() {
         return settings.output.json(answer);
     }
@@ -199,6 +199,16 @@ fn short_answer(answer: &PlanAnswer, settings: &Settings) -> Result<(), Fault> {
         let _ = write!(text, " ({} of {} approvals)", plan.approvals.len(), plan.approvals_required);
     }
     text += ".\n";
+    if let Some(ended) = &plan.ended {
+        for (title, sentences) in [("Taken back", &ended.reverted), ("Left as it is", &ended.kept)] {
+            for sentence in sentences {
+                let _ = writeln!(text, "{title}: {}.", escape(sentence));
+            }
+        }
+        if reverting && ended.reverted.is_empty() && ended.kept.is_empty() {
+            text += "There was nothing to take back of what it asked for.\n";
+        }
+    }
     for line in super::screen::next(plan, &settings.globals()) {
         let _ = writeln!(text, "{line}");
     }

@@ -41,6 +41,7 @@ fn running(plan: Plan) -> PlanRecord {
         plan: Arc::new(plan),
         sequence: 0,
         revision: 1,
+        brought: Default::default(),
         state: PlanState::Running,
         approvals: Vec::new(),
         acks: BTreeSet::new(),

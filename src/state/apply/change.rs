@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::cluster::{NODES_MAX, SHARDS_MAX};
-use super::super::{Change, Cluster, Receipt};
+use super::super::{Brought, Change, Cluster, Receipt};
 use super::{Context, Step, import, nodes, propose};
 use crate::domain::{NodeId, Plan, Rejection, SLOT_COUNT, Shard, ShardId, ShardState};
 
@@ -43,7 +43,8 @@ pub(super) fn change(
     cluster.seal(&before);
     let mut step = Step::default();
     if let Some(plan) = plan {
-        touched.sentences.push(propose::propose(cluster, context, plan, &mut step.events)?);
+        let brought = Brought::of(changes, &before, cluster);
+        touched.sentences.push(propose::propose(cluster, context, plan, brought, &mut step.events)?);
         step.subject = Some(plan.id.to_string());
         step.receipt.plan = Some(plan.id.clone());
     }

@@ -13,6 +13,7 @@ mod fresh;
 mod import;
 mod nodes;
 mod propose;
+mod revert;
 mod review;
 mod rollout;
 mod tokens;

@@ -180,6 +180,12 @@ pub(super) fn undrain_shard(cluster: &mut Cluster, id: &ShardId, touched: &mut T
     Ok(())
 }
 
+/// Gives a node this state, and its shard the one that follows.
+pub(super) fn give_state(cluster: &mut Cluster, id: &NodeId, state: NodeState) {
+    set_state(cluster, id, state).expect("looked up before");
+    follow_nodes(cluster, id);
+}
+
 pub(super) fn check_port(node: &NodeId, port: u16) -> Result<(), Rejection> {
     if port == 0 { Err(Rejection::invalid("port", &format!("node {node}: 0 is not in 1..=65535"))) } else { Ok(()) }
 }
@@ -252,7 +258,8 @@ fn follow_nodes(cluster: &mut Cluster, node: &NodeId) -> Shard {
     shard
 }
 
-fn describe(before: &Shard, after: &Shard) -> String {
+/// What is different, in words.
+pub(super) fn describe(before: &Shard, after: &Shard) -> String {
     let mut said = Vec::new();
     if before.weight != after.weight {
         said.push(format!("weight {} -> {}", before.weight.get(), after.weight.get()));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::cluster::OPEN_PLANS_MAX;
-use super::super::{Cluster, Event, PlanRecord};
+use super::super::{Brought, Cluster, Event, PlanRecord};
 use super::fresh::refuse_state;
 use super::{Context, count};
 use crate::domain::{ActionKind, CheckLevel, Digest, Limits, Plan, PlanId, PlanState, PlanVerb, Rejection, SlotSet};
@@ -14,6 +14,7 @@ pub(super) fn propose(
     cluster: &mut Cluster,
     context: &Context<'_>,
     plan: &Arc<Plan>,
+    mut brought: Brought,
     events: &mut Vec<Event>,
 ) -> Result<String, Rejection> {
     cluster.refuse_while_active()?;
@@ -39,7 +40,7 @@ pub(super) fn propose(
         }
     }
     if let Some(old) = &plan.supersedes {
-        supersede(cluster, old, &plan.id)?;
+        brought = brought.after(supersede(cluster, old, &plan.id)?);
         events.push(cluster.plan_changed(old));
     }
     if cluster.plans.values().filter(|record| !record.state.is_final()).count() >= OPEN_PLANS_MAX {
@@ -52,6 +53,7 @@ pub(super) fn propose(
         digest,
         sequence: cluster.plans_proposed,
         revision: 1,
+        brought,
         state: if approved { PlanState::Approved } else { PlanState::Proposed },
         approvals: Vec::new(),
         acks: BTreeSet::new(),
@@ -71,12 +73,13 @@ pub(super) fn propose(
     ))
 }
 
-fn supersede(cluster: &mut Cluster, old: &PlanId, by: &PlanId) -> Result<(), Rejection> {
+/// Ends the plan that is replaced; what it brought goes on with its successor.
+fn supersede(cluster: &mut Cluster, old: &PlanId, by: &PlanId) -> Result<Brought, Rejection> {
     let record = cluster.record_mut(old)?;
     record.state =
         record.state.after(PlanVerb::Supersede).ok_or_else(|| refuse_state(old, record.state, "supersede"))?;
     record.superseded_by = Some(by.clone());
-    Ok(())
+    Ok(record.brought.clone())
 }
 
 /// The plan's own make-up: numbered actions, each in one wave; every slot once; no action longer than allowed.

@@ -1,12 +1,13 @@
 //! Approving, rejecting and withdrawing plans.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::super::{Approval, Cluster, Ended, Receipt};
-use super::change::{Touched, check_some_active, check_some_weight};
 use super::fresh::{check_fit, refuse_state};
-use super::{Context, Step, nodes};
-use crate::domain::{Digest, Plan, PlanId, PlanState, PlanVerb, Rejection, ShardState};
+use super::revert::{Reverted, revert};
+use super::{Context, Step};
+use crate::domain::{Digest, Plan, PlanId, PlanState, PlanVerb, Rejection};
 
 /// How a plan ends before it started.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +79,7 @@ fn check_acks(plan: &Plan, acks: &BTreeSet<String>) -> Result<(), Rejection> {
     }
 }
 
-/// Rejects or withdraws a plan. With `revert_intent` the desired state goes back as far as it can: see [`revert`].
+/// Rejects or withdraws a plan. With `revert_intent` what came with it goes back as far as it can: see [`revert`].
 pub(super) fn end(
     cluster: &mut Cluster,
     context: &Context<'_>,
@@ -92,47 +93,27 @@ pub(super) fn end(
     };
     let record = cluster.record(id)?;
     let state = record.state.after(verb).ok_or_else(|| refuse_state(id, record.state, name))?;
-    let plan = record.plan.clone();
-    let mut said = vec![done.to_owned()];
+    let plan = Arc::clone(&record.plan);
+    let mut back = Reverted::default();
     if revert_intent {
         cluster.refuse_while_active()?;
-        said.extend(revert(cluster, &plan)?);
+        back = revert(cluster, &plan)?;
     }
+    let summary = [done]
+        .into_iter()
+        .chain(back.reverted.iter().chain(&back.kept).map(String::as_str))
+        .collect::<Vec<_>>()
+        .join("; ");
     let record = cluster.record_mut(id)?;
     record.state = state;
-    record.ended = Some(Ended { by: context.by.clone(), at: context.now, reason: context.reason.map(str::to_owned) });
-    Ok(plan_step(cluster, id, said.join("; ")))
-}
-
-/// Takes back what can be taken back of a plan's intent: draining shards are active again (lost nodes stay lost), and
-/// added shards that own nothing go with their nodes. An earlier weight is not known any more and stays.
-fn revert(cluster: &mut Cluster, plan: &Plan) -> Result<Vec<String>, Rejection> {
-    let mut touched = Touched::default();
-    for id in &plan.intent.drain {
-        let Some(shard) = cluster.shards.get(id) else { continue };
-        let any_back =
-            shard.value.nodes().any(|node| cluster.nodes[node].value.state != crate::domain::NodeState::Lost);
-        match (shard.value.state, any_back) {
-            (ShardState::Draining, true) => nodes::undrain_shard(cluster, id, &mut touched)?,
-            (ShardState::Draining, false) => touched.sentences.push(format!("shard {id} stays draining: it is lost")),
-            (ShardState::Active, _) => {}
-        }
-    }
-    for (id, _) in &plan.intent.add {
-        let Some(shard) = cluster.shards.get(id).filter(|_| cluster.table.count_of(id) == 0) else { continue };
-        for node in shard.value.nodes() {
-            cluster.nodes.remove(node);
-        }
-        cluster.shards.remove(id);
-        cluster.table.remove_shard(id).expect("listed and empty");
-        touched.sentences.push(format!("empty shard {id} removed with its nodes"));
-    }
-    touched
-        .sentences
-        .extend(plan.intent.reweight.iter().map(|(id, weight)| format!("shard {id} keeps weight {}", weight.get())));
-    check_some_active(cluster)?;
-    check_some_weight(cluster)?;
-    Ok(touched.sentences)
+    record.ended = Some(Ended {
+        by: context.by.clone(),
+        at: context.now,
+        reason: context.reason.map(str::to_owned),
+        reverted: back.reverted,
+        kept: back.kept,
+    });
+    Ok(plan_step(cluster, id, summary))
 }
 
 /// What every step about one plan has.

@@ -358,4 +358,10 @@ pub struct EndedView {
     pub at: Timestamp,
     /// Why.
     pub reason: Option<String>,
+    /// With `revert_intent`: what of the desired state went back, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverted: Vec<String>,
+    /// With `revert_intent`: what did not go back, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
 }
