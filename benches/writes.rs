@@ -23,7 +23,7 @@ fn command(client: usize, turn: u64) -> Command {
         let name = PrincipalName::new(&format!("client-{client}")).expect("a valid name");
         Op::CreateToken { id, name, role: Role::Viewer, secret_sha256: "0".repeat(64), expires_at: None }
     } else {
-        Op::RevokeToken { id }
+        Op::RevokeToken { id, may_be_last: true }
     };
     let by = Principal::system("bench");
     Command { version: COMMAND_VERSION, at: At(1), by, reason: None, idempotency: None, op }

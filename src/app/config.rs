@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -119,6 +120,13 @@ impl Config {
                 )));
             }
         }
+        let admin_token_file = args.admin_token_file.or(file.admin_token_file);
+        if let Some(path) = admin_token_file.as_deref().filter(|path| is_world_readable(path)) {
+            let shown = path.display();
+            return Err(ConfigError::Inconsistent(format!(
+                "--admin-token-file {shown}: everyone can read the secret in it; chmod 600 it first"
+            )));
+        }
         Ok(Self {
             data_dir,
             listen,
@@ -127,7 +135,7 @@ impl Config {
             initial_members,
             fast_lan: args.fast_lan || file.fast_lan,
             insecure_dev,
-            admin_token_file: args.admin_token_file.or(file.admin_token_file),
+            admin_token_file,
             log_format: args.log_format,
         })
     }
@@ -144,6 +152,11 @@ impl Config {
             ..ServeArgs::default()
         })
     }
+}
+
+/// Whether every user of this machine can read a file. What is not there yet is written with mode 0600.
+fn is_world_readable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o004 != 0)
 }
 
 fn read(path: &Path) -> Result<Settings, ConfigError> {
@@ -242,6 +255,22 @@ mod tests {
             a.insecure_dev = true;
         });
         assert!(open.unwrap_err().contains("loopback only"));
+    }
+
+    #[test]
+    fn a_token_file_that_everyone_reads_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.token");
+        let with = |path: &Path| serve(|a| a.admin_token_file = Some(path.to_owned()));
+        assert!(with(&path).is_ok(), "it is written later");
+        std::fs::write(&path, "sk_first_x").unwrap();
+        for (mode, refused) in [(0o644, true), (0o604, true), (0o600, false), (0o640, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            match with(&path) {
+                Ok(_) => assert!(!refused, "{mode:o}"),
+                Err(why) => assert!(refused && why.contains("admin.token") && why.contains("chmod 600"), "{why}"),
+            }
+        }
     }
 
     #[test]

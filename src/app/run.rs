@@ -200,7 +200,12 @@ fn write_secret(path: &std::path::Path, secret: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     // Written beside and renamed, so that who waits for the file never reads half of it.
     let beside = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // What a broken start left there keeps its mode when it is opened again.
+    match std::fs::remove_file(&beside) {
+        Err(fault) if fault.kind() != std::io::ErrorKind::NotFound => return Err(fault),
+        _ => {}
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     writeln!(file, "{secret}")?;
     file.sync_all()?;
     std::fs::rename(&beside, path)

@@ -37,7 +37,7 @@ impl Api {
         if let Some(token) = &settings.token {
             builder = builder.token(token.0.clone());
         }
-        let client = builder.build()?;
+        let client = settings.tls.apply(builder).build().map_err(|error| settings.tls.name(error))?;
         if settings.verbose {
             settings.output.note(&format!("asking {} about {}", client.endpoints().join(", "), settings.cluster));
         }

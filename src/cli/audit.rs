@@ -7,13 +7,15 @@ use clap::{Args, Subcommand};
 
 use super::api::Api;
 use super::fault::Fault;
-use super::output::{Format, escape};
+use super::output::{Format, WIDTH, escape, wrap};
 use super::plan::Names;
 use super::settings::Settings;
 use crate::wire::AuditView;
 
 /// Records of one page.
 const PAGE: u16 = 200;
+/// Columns before what stands under a record: the width of its number.
+const INDENT: usize = 8;
 /// Time between two looks of `audit tail`.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -101,7 +103,21 @@ fn print(records: &[AuditView], settings: &Settings) -> Result<(), Fault> {
         Format::Wide => Names::whole(),
         _ => Names::within(lines.iter().map(String::as_str)),
     };
-    lines.iter().try_for_each(|line| settings.output.text(&names.shorten(line)))
+    let is_wide = settings.output.format == Format::Wide;
+    lines.iter().map(|line| names.shorten(line)).try_for_each(|line| {
+        let line = if is_wide { line } else { folded(&line) };
+        settings.output.text(&line)
+    })
+}
+
+/// One record within the columns: what does not fit stands under it, beside the numbers.
+fn folded(line: &str) -> String {
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
+    let text = line.trim_start();
+    let before = &line[..line.len() - text.len()];
+    before.to_owned() + &wrap(text, WIDTH - INDENT).join(&format!("\n{:INDENT$}", ""))
 }
 
 fn line(record: &AuditView) -> String {
@@ -118,4 +134,23 @@ fn line(record: &AuditView) -> String {
         place.join("/"),
         record.summary
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_stays_within_the_columns_and_loses_nothing() {
+        let head = "     7  2026-03-02T14:05:00Z  ops-1 (operator)  cluster.change  prod-eu/p-7q2m4xkz  ";
+        let long = format!("{head}{} | {}", "shard 01234567 of 8192 slots is draining; ".repeat(9), "x".repeat(300));
+        let shown = folded(&long);
+        assert!(shown.lines().count() > 5 && shown.lines().all(|line| line.chars().count() <= 94), "{shown}");
+        assert!(shown.starts_with(head.trim_end()), "{shown}");
+        assert!(shown.lines().skip(1).all(|line| line.starts_with("        ")), "{shown}");
+        let bare = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(bare(&shown), bare(&long));
+        let short = format!("{head}ok");
+        assert_eq!(folded(&short), short);
+    }
 }

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::api::Api;
 use super::fault::{Exit, Fault};
+use super::output::counted;
 use super::plan::Driver;
 use super::policy::PolicyArgs;
 use super::prompt::{can_ask, confirm};
@@ -11,7 +12,7 @@ use super::reason::ReasonArgs;
 use super::settings::Settings;
 use super::table::{left, render, right};
 use super::{input, output};
-use crate::domain::{ClusterName, Host, Topology};
+use crate::domain::{ClusterName, Host, Topology, Window};
 use crate::nodes_text;
 use crate::wire::{ClusterCreate, ClusterPatch, ClusterView, ImportRequest, TopologyBody};
 
@@ -173,15 +174,19 @@ fn import(args: &ImportArgs, api: &Api, settings: &Settings) -> Result<(), Fault
     }
     let cluster = &answer.cluster;
     let mut text = format!(
-        "Cluster {} is adopted: {} nodes in {} shards, {} slots without an owner; epoch {}.\n",
-        cluster.name, cluster.nodes, cluster.shards, cluster.unassigned, answer.epoch
+        "Cluster {} is adopted: {} in {}, {} without an owner; epoch {}.\n",
+        cluster.name,
+        counted(cluster.nodes, "node"),
+        counted(cluster.shards, "shard"),
+        counted(cluster.unassigned, "slot"),
+        answer.epoch
     );
     for note in &answer.notes {
         text.push_str("  note: ");
         text.push_str(&output::escape(note));
         text.push('\n');
     }
-    settings.output.text(&text)
+    settings.output.sentences(&text)
 }
 
 /// Clusters as a table.
@@ -221,14 +226,19 @@ fn show(cluster: &ClusterView, settings: &Settings) -> Result<(), Fault> {
         ("version", format!("generation {}, epoch {}", cluster.generation, cluster.epoch)),
         (
             "size",
-            format!("{} nodes, {} shards, {} unassigned slots", cluster.nodes, cluster.shards, cluster.unassigned),
+            format!(
+                "{}, {}, {}",
+                counted(cluster.nodes, "node"),
+                counted(cluster.shards, "shard"),
+                counted(cluster.unassigned, "unassigned slot")
+            ),
         ),
         ("driver", cluster.driver.as_str().to_owned()),
         (
             "review",
             format!(
-                "{} approvals, author may approve: {}, automatic up to slots: {}, expires after {} s",
-                policy.approvals,
+                "{}, author may approve: {}, automatic up to slots: {}, expires after {} s",
+                counted(policy.approvals, "approval"),
                 policy.author_may_approve,
                 optional(policy.auto_approve_max_slots.map(u64::from)),
                 policy.ttl_ms / 1000
@@ -237,42 +247,49 @@ fn show(cluster: &ClusterView, settings: &Settings) -> Result<(), Fault> {
         (
             "pace",
             format!(
-                "slots/s {}, bytes/s {}, {} slots a move, {} moves a source, {} a target, overlap {} ms",
+                "slots/s {}, bytes/s {}, {} a move, {} a source, {} a target, overlap {} ms",
                 optional(limits.slots_per_second.map(u64::from)),
                 optional(limits.bytes_per_second),
-                limits.slots_per_move,
-                limits.moves_per_source,
+                counted(limits.slots_per_move, "slot"),
+                counted(limits.moves_per_source, "move"),
                 limits.moves_per_target,
                 limits.overlap_ms
             ),
         ),
+        ("windows", windows(&limits.windows)),
         ("rollout", cluster.active_plan.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)),
     ];
     let text: Vec<String> = rows.iter().map(|(name, value)| format!("{name:<9}{value}\n")).collect();
     settings.output.text(&text.concat())
 }
 
+/// The time windows, or that actions start at any time.
+fn windows(windows: &[Window]) -> String {
+    let texts: Vec<String> = windows.iter().map(ToString::to_string).collect();
+    if texts.is_empty() { "any time".to_owned() } else { format!("{} (UTC)", texts.join(", ")) }
+}
+
 fn check(topology: &Topology, settings: &Settings) -> Result<(), Fault> {
     let mut faults = Vec::new();
     let unassigned = topology.table.unassigned();
     if !unassigned.is_empty() {
-        faults.push(format!("{} slots have no owner: {unassigned}", unassigned.len()));
+        faults.push(format!("{} without an owner: {unassigned}", counted(unassigned.len() as u64, "slot")));
     }
     for moving in &topology.moving {
         faults.push(format!("slots {} are on their way from {} to {}", moving.range, moving.from, moving.to));
     }
     if settings.output.is_for_people() {
         let mut text = format!(
-            "epoch {}: {} shards, {} ranges, {} of 16384 slots owned\n",
+            "epoch {}: {}, {}, {} of 16384 slots owned\n",
             topology.version.epoch,
-            topology.shards.len(),
-            topology.table.range_count(),
+            counted(topology.shards.len() as u64, "shard"),
+            counted(topology.table.range_count() as u64, "range"),
             16384 - unassigned.len()
         );
         for fault in &faults {
             text.extend(["FAIL  ", &output::escape(fault), "\n"]);
         }
-        settings.output.text(&text)?;
+        settings.output.sentences(&text)?;
     } else {
         settings.output.json(&serde_json::json!({"ok": faults.is_empty(), "faults": faults}))?;
     }

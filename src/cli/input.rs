@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use super::fault::Fault;
 
@@ -21,6 +23,21 @@ pub fn read(path: &str) -> Result<Vec<u8>, Fault> {
         return Err(Fault::invalid(format!("{shown}: longer than {INPUT_MAX_BYTES} bytes")));
     }
     Ok(bytes)
+}
+
+/// Refuses a file with a secret that every user of this machine can read. A pipe or a device is nobody's file.
+///
+/// # Errors
+/// Invalid input that tells what to do.
+pub fn refuse_world_readable(path: &Path) -> Result<(), Fault> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.permissions().mode() & 0o004 != 0 => {
+            let shown = path.display();
+            Err(Fault::invalid(format!("{shown}: everyone can read the secret in it; chmod 600 it first")))
+        }
+        // What is not there is told by who reads it.
+        _ => Ok(()),
+    }
 }
 
 fn bounded(source: impl Read) -> io::Result<Vec<u8>> {

@@ -21,6 +21,7 @@ mod slot;
 mod snapshot;
 mod status;
 mod table;
+mod tls;
 mod token;
 mod topology;
 

@@ -146,7 +146,7 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
             confirm(settings, &format!("Remove node {} from cluster {}?", node.id, settings.cluster))?;
             let removed = api.call(cluster.remove_node(&node.id, node.revision))?;
             if settings.output.is_for_people() {
-                settings.output.text(&format!("Node {} is removed; epoch {}.", removed.removed, removed.epoch))
+                settings.output.sentences(&format!("Node {} is removed; epoch {}.", removed.removed, removed.epoch))
             } else {
                 settings.output.json(&removed)
             }
@@ -190,7 +190,9 @@ fn answer(answer: &NodeAnswer, what: &str, settings: &Settings) -> Result<(), Fa
         return settings.output.json(answer);
     }
     let head = format!("Node {} of shard {} {what}; epoch {}.\n", answer.node.id, answer.shard, answer.epoch);
-    settings.output.text(&(head + &proposed::sentence(answer.plan.as_ref(), answer.empty_because.as_deref(), settings)))
+    settings
+        .output
+        .sentences(&(head + &proposed::sentence(answer.plan.as_ref(), answer.empty_because.as_deref(), settings)))
 }
 
 fn list(nodes: &[NodeView], settings: &Settings) -> Result<(), Fault> {

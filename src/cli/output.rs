@@ -6,6 +6,10 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use super::fault::Fault;
+use super::plan::Names;
+
+/// Columns that lines for people keep within.
+pub const WIDTH: usize = 94;
 
 /// Form of the data on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -77,6 +81,20 @@ impl Output {
         Ok(stdout.flush()?)
     }
 
+    /// Writes sentences to stdout, with the long ids in them [`Self::shortened`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn sentences(self, text: &str) -> Result<(), Fault> {
+        self.text(&self.shortened(text))
+    }
+
+    /// Sentences with their long ids cut to what tells them apart, unless everything is to be whole.
+    #[must_use]
+    pub fn shortened(self, text: &str) -> String {
+        if self.format == Format::Wide { text.to_owned() } else { Names::within([text]).shorten(text) }
+    }
+
     /// Writes one value as JSON to stdout.
     ///
     /// # Errors
@@ -133,6 +151,39 @@ pub enum Style {
 /// A line on stderr; a closed stderr is nothing to fail for.
 pub fn warn_line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", escape_lines(text));
+}
+
+/// The text in lines of at most `room` characters, broken at spaces where there are some. At least one line.
+#[must_use]
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(20);
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        loop {
+            let line = lines.last_mut().expect("never empty");
+            let used = line.chars().count() + usize::from(!line.is_empty());
+            if used + word.len() <= room {
+                if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.extend(&word);
+                break;
+            }
+            if line.is_empty() {
+                line.extend(word.drain(..room));
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+/// `1 shard`, `3 shards`.
+#[must_use]
+pub fn counted(number: impl Into<u64>, noun: &str) -> String {
+    let number: u64 = number.into();
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// Text from elsewhere, safe to print on one line: control, formatting and bidi characters escaped.

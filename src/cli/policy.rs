@@ -72,5 +72,6 @@ pub fn limits(args: &LimitArgs) -> Option<LimitsPatch> {
         slots_per_second: args.slots_per_second.map(Some),
         bytes_per_second: args.bytes_per_second.map(Some),
         overlap_ms: args.overlap_ms,
+        windows: args.windows(),
     })
 }

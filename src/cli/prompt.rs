@@ -30,7 +30,7 @@ pub fn confirm(settings: &Settings, question: &str) -> Result<(), Fault> {
     }
     can_ask(settings)?;
     let mut stderr = io::stderr().lock();
-    let _ = write!(stderr, "{} [y/N] ", escape(question));
+    let _ = write!(stderr, "{} [y/N] ", escape(&settings.output.shortened(question)));
     let _ = stderr.flush();
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -1,6 +1,6 @@
 //! What a change of the desired state led to: the plan to look at next.
 
-use super::output::escape;
+use super::output::{counted, escape};
 use super::settings::Settings;
 use crate::wire::PlanRef;
 
@@ -9,13 +9,18 @@ use crate::wire::PlanRef;
 pub fn sentence(plan: Option<&PlanRef>, empty_because: Option<&str>, settings: &Settings) -> String {
     match (plan, empty_because) {
         (Some(plan), _) => format!(
-            "Plan {} is proposed: {} slots move.\nNext: slotkeeper{} plan show {}\n",
+            "Plan {} is proposed: {}.\nNext: slotkeeper{} plan show {}\n",
             plan.id,
-            plan.slots,
+            moves(plan.slots),
             settings.globals(),
             plan.id
         ),
         (None, Some(why)) => format!("No plan is needed: {}.\n", escape(why)),
         (None, None) => String::new(),
     }
+}
+
+/// `1 slot moves`, `3 slots move`.
+fn moves(slots: u32) -> String {
+    format!("{} {}", counted(slots, "slot"), if slots == 1 { "moves" } else { "move" })
 }

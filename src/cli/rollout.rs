@@ -165,7 +165,7 @@ fn show(rollout: &RolloutView, settings: &Settings) -> Result<(), Fault> {
     for action in &rollout.actions {
         let _ = writeln!(text, "  {}", watch::action_line(action));
     }
-    settings.output.text(&text)
+    settings.output.sentences(&text)
 }
 
 /// State, cause and figures on one line.
@@ -184,6 +184,9 @@ fn line(rollout: &RolloutView) -> String {
     }
     if let Some(pace) = rollout.slots_per_second.or(rollout.slots_per_second_max) {
         let _ = write!(text, ", {pace} slots/s");
+    }
+    if let Some(until) = rollout.waits_until {
+        let _ = write!(text, ", waits for its time window until {until}");
     }
     if let Some(ms) = rollout.eta_ms.filter(|_| !rollout.state.is_final()) {
         let _ = write!(text, ", ETA {}", super::plan::span_of_seconds(ms.div_ceil(1000)));

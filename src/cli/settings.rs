@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::input;
 use super::output::{Color, Format, Output};
+use super::tls::Tls;
 
 /// Where a controller listens unless told otherwise.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7373";
@@ -43,6 +44,15 @@ pub struct GlobalArgs {
         value_name = "FILE"
     )]
     pub token_file: Option<PathBuf>,
+    /// Certificates (PEM) that the controllers' own must come from, instead of those of the system
+    #[arg(long, global = true, env = "SLOTKEEPER_CACERT", hide_env_values = true, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Certificate (PEM) to show to the controllers; needs --key
+    #[arg(long, global = true, env = "SLOTKEEPER_CERT", hide_env_values = true, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Private key (PEM) of --cert
+    #[arg(long, global = true, env = "SLOTKEEPER_KEY", hide_env_values = true, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Configuration file (TOML) [default: ~/.config/slotkeeper/client.toml, where there is one]
     #[arg(long, global = true, env = "SLOTKEEPER_CLIENT_CONFIG", hide_env_values = true, value_name = "FILE")]
     pub client_config: Option<PathBuf>,
@@ -82,6 +92,9 @@ struct ClientConfig {
     endpoints: Vec<String>,
     cluster: Option<String>,
     token_file: Option<PathBuf>,
+    cacert: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
     output: Option<String>,
     timeout: Option<String>,
     color: Option<String>,
@@ -96,6 +109,8 @@ pub struct Settings {
     pub cluster: String,
     /// The bearer token.
     pub token: Option<Secret>,
+    /// What TLS trusts and shows.
+    pub tls: Tls,
     /// Longest wait for an answer.
     pub timeout: Duration,
     /// Where output goes.
@@ -131,6 +146,10 @@ pub struct Shown {
     pub cluster: String,
     /// Where the token came from.
     pub token: Option<String>,
+    /// Certificates trusted instead of those of the system.
+    pub cacert: Option<String>,
+    /// Certificate shown to the controllers.
+    pub cert: Option<String>,
     /// Form of the output.
     pub output: String,
     /// Longest wait for an answer.
@@ -168,12 +187,15 @@ impl Settings {
             endpoints.push(DEFAULT_ENDPOINT.to_owned());
         }
         let (token, token_from) = token(args.token_file.as_deref().or(file.token_file.as_deref()))?;
+        let or = |flag: &Option<PathBuf>, file: Option<PathBuf>| flag.clone().or(file);
+        let tls = Tls::read(or(&args.cacert, file.cacert), or(&args.cert, file.cert), or(&args.key, file.key))?;
         let output = Output { format, color: color.on_stdout(), quiet: args.quiet };
         let cluster = args.cluster.clone().or(file.cluster).unwrap_or_else(|| DEFAULT_CLUSTER.to_owned());
         Ok(Self {
             endpoints,
             cluster,
             token,
+            tls,
             timeout,
             output,
             yes: args.yes,
@@ -203,6 +225,8 @@ impl Settings {
             endpoints: self.endpoints.clone(),
             cluster: self.cluster.clone(),
             token: self.token_from.clone(),
+            cacert: self.tls.authorities.as_ref().map(|(path, _)| path.clone()),
+            cert: self.tls.identity.as_ref().map(|(path, _)| path.clone()),
             output: output.unwrap_or_default(),
             timeout_ms: self.timeout.as_millis(),
         }
@@ -227,6 +251,7 @@ fn read_file(named: Option<&Path>) -> Result<(Option<PathBuf>, ClientConfig), Fa
 fn token(file: Option<&Path>) -> Result<(Option<Secret>, Option<String>), Fault> {
     if let Some(path) = file {
         let shown = path.display().to_string();
+        input::refuse_world_readable(path)?;
         let text =
             String::from_utf8(input::read(&shown)?).map_err(|_| Fault::invalid(format!("{shown}: not UTF-8")))?;
         let token = text.trim();

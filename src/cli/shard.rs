@@ -158,7 +158,9 @@ fn answer(answer: &ShardAnswer, what: &str, settings: &Settings) -> Result<(), F
         return settings.output.json(answer);
     }
     let head = format!("Shard {} {what}; epoch {}.\n", answer.shard.id, answer.epoch);
-    settings.output.text(&(head + &proposed::sentence(answer.plan.as_ref(), answer.empty_because.as_deref(), settings)))
+    settings
+        .output
+        .sentences(&(head + &proposed::sentence(answer.plan.as_ref(), answer.empty_because.as_deref(), settings)))
 }
 
 fn list(shards: &[ShardView], wide: bool) -> String {

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use super::api::Api;
 use super::fault::Fault;
-use super::output::{Format, escape};
-use super::plan::Names;
+use super::input;
+use super::output::{Output, escape};
 use super::settings::Settings;
 use crate::domain::{Slot, hash_tag};
 
@@ -19,7 +20,7 @@ pub enum SlotCommand {
     Show(SlotArgs),
     /// Say why a slot is where it is, and what the open plan does with it
     Explain(SlotArgs),
-    /// Compute the slot of a key; no controller is asked
+    /// Compute the slots of keys; no controller is asked
     OfKey(KeyArgs),
 }
 
@@ -31,12 +32,15 @@ pub struct SlotArgs {
     pub slot: u16,
 }
 
-/// A key.
+/// Keys.
 #[derive(Args, Clone, Debug)]
 pub struct KeyArgs {
-    /// The key, any bytes
-    #[arg(value_name = "KEY")]
-    pub key: OsString,
+    /// The keys, any bytes; - alone reads them from stdin, one a line
+    #[arg(value_name = "KEY", required = true)]
+    pub keys: Vec<OsString>,
+    /// Keys on stdin end with a zero byte, not with a line
+    #[arg(short = '0', long)]
+    pub null: bool,
 }
 
 /// Carries out one command.
@@ -60,7 +64,7 @@ pub fn run(command: &SlotCommand, settings: &Settings) -> Result<(), Fault> {
             let moving = slot.moving.as_ref().map(|moving| format!(", moving {} -> {}", moving.from, moving.to));
             let moving = escape(&moving.unwrap_or_default());
             let text = format!("slot {}: {owner}{moving} (epoch {})", slot.slot, slot.epoch);
-            output.text(&shortened(&text, settings))
+            output.sentences(&text)
         }
         SlotCommand::Explain(args) => {
             let api = Api::open(settings)?;
@@ -71,20 +75,63 @@ pub fn run(command: &SlotCommand, settings: &Settings) -> Result<(), Fault> {
             let owner = explained.owner.as_ref().map_or("nobody", |owner| owner.as_str());
             let mut text = format!("slot {}: {owner}\n", explained.slot);
             explained.because.iter().for_each(|why| text.extend(["  ", &escape(why), "\n"]));
-            output.text(&shortened(&text, settings))
+            output.sentences(&text)
         }
-        SlotCommand::OfKey(args) => {
-            let key = args.key.as_bytes();
-            let slot = Slot::of_key(key);
-            if output.is_for_people() {
-                return output.text(&slot.to_string());
-            }
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            output.json(&serde_json::json!({"key": text(key), "hash_tag": text(hash_tag(key)), "slot": slot}))
-        }
+        SlotCommand::OfKey(args) => of_keys(args, output),
     }
 }
 
-fn shortened(text: &str, settings: &Settings) -> String {
-    if settings.output.format == Format::Wide { text.to_owned() } else { Names::within([text]).shorten(text) }
+/// One key of the command line gives its slot alone; several, or those of stdin, a line each.
+fn of_keys(args: &KeyArgs, output: Output) -> Result<(), Fault> {
+    let from_stdin = args.keys.len() == 1 && args.keys[0] == "-";
+    let keys: Vec<Vec<u8>> = if from_stdin {
+        lines(&input::read("-")?, if args.null { 0 } else { b'\n' })
+    } else {
+        args.keys.iter().map(|key| key.as_bytes().to_vec()).collect()
+    };
+    match keys.as_slice() {
+        [key] if !from_stdin => {
+            if output.is_for_people() {
+                output.text(&Slot::of_key(key).to_string())
+            } else {
+                output.json(&KeySlot::of(key))
+            }
+        }
+        keys if output.is_for_people() => {
+            let line = |key: &Vec<u8>| format!("{:>5}  {}\n", Slot::of_key(key), shown(key));
+            output.text(&keys.iter().map(line).collect::<String>())
+        }
+        keys => output.json_list(&keys.iter().map(|key| KeySlot::of(key)).collect::<Vec<_>>()),
+    }
+}
+
+/// What ends with this byte each time; the last may end without one.
+fn lines(bytes: &[u8], end: u8) -> Vec<Vec<u8>> {
+    let whole = bytes.strip_suffix(&[end]).unwrap_or(bytes);
+    if bytes.is_empty() { Vec::new() } else { whole.split(|byte| *byte == end).map(<[u8]>::to_vec).collect() }
+}
+
+/// A key on one line: what is no text, or would not stay on its line, is escaped.
+fn shown(key: &[u8]) -> String {
+    std::str::from_utf8(key).map_or_else(|_| key.escape_ascii().to_string(), escape)
+}
+
+/// A key and its slot.
+#[derive(Debug, Serialize)]
+struct KeySlot {
+    key: String,
+    /// The bytes, where they are no text and `key` is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_hex: Option<String>,
+    hash_tag: String,
+    slot: Slot,
+}
+
+impl KeySlot {
+    fn of(key: &[u8]) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let is_text = std::str::from_utf8(key).is_ok();
+        let key_hex = (!is_text).then(|| key.iter().map(|byte| format!("{byte:02x}")).collect());
+        Self { key: text(key), key_hex, hash_tag: text(hash_tag(key)), slot: Slot::of_key(key) }
+    }
 }

@@ -99,7 +99,7 @@ impl Controller {
         let caller = Caller::system("first-start");
         let id = TokenId::new(FIRST_TOKEN).expect("a valid name");
         if self.read(|state| state.tokens.contains_key(&id)) {
-            self.submit(&caller, Op::RevokeToken { id: id.clone() }).await?;
+            self.submit(&caller, Op::RevokeToken { id: id.clone(), may_be_last: true }).await?;
         }
         let name = PrincipalName::new("admin").expect("a valid name");
         let (_, bearer) = self.create_token_as(&caller, id, name, Role::Admin, None).await?;
@@ -125,6 +125,7 @@ impl Controller {
         let mut applied = self.applied();
         loop {
             applied.borrow_and_update();
+            self.notice_tokens();
             let pause = if self.publish_changed().await { PUBLISH_EVERY } else { LOOK_EVERY };
             sleep(pause).await;
             if applied.changed().await.is_err() {

@@ -39,7 +39,8 @@ impl Controller {
         let mut replans = 0;
         loop {
             let before = self.cluster(cluster)?;
-            let Drafted { changes, after, draft } = self.drafted(caller, &before, &changes, propose.as_ref())?;
+            let Drafted { changes, after, draft } =
+                self.drafted(caller, &before, &changes, propose.as_ref(), dry_run)?;
             let (plan, empty_because) = (draft.plan.map(Arc::new), draft.empty_because);
             let idle = changes.is_empty() && plan.is_none();
             let op = Op::Change { cluster: cluster.clone(), changes, plan: plan.clone() };
@@ -68,13 +69,18 @@ impl Controller {
         before: &Cluster,
         changes: &[Change],
         propose: Option<&Propose>,
+        dry_run: bool,
     ) -> Result<Drafted, ControlError> {
         let mut changes = changes.to_vec();
         let asked = changes.len();
         if let Some(reverts) = propose.and_then(|propose| propose.reverts.as_ref()) {
             changes.extend(draft::undrains(before, reverts)?);
         }
-        let after = before.with_changes(&changes)?;
+        let mut after = before.with_changes(&changes)?;
+        if dry_run {
+            // Nothing is committed: the plan stands on the epoch there is.
+            after.epoch = before.epoch;
+        }
         let draft = match propose {
             Some(propose) => draft::draft(&after, &changes, propose, caller, self.now(), &*self.inner.random)?,
             None => Draft::default(),

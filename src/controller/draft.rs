@@ -3,19 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::checks::{self, Looked};
 use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh};
 use crate::domain::{
     ActionKind, Base, Instant, Intent, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, PlanState, Rejection, Shard,
     ShardId, ShardState, Weight,
 };
-use crate::plan::{self, Input, PlanError};
+use crate::plan::{self, Input, Looked, PlanError};
 
 /// Most bytes of a plan as JSON: what fits into one entry of the log.
 const PLAN_BYTES_MAX: usize = 512 * 1024;
-
-/// What committing a wave may add to a rollout's duration.
-const WAVE_MS_MAX: u64 = 100;
 
 /// A plan, or why there is none.
 #[derive(Default)]
@@ -46,9 +42,19 @@ pub fn draft(
         let because = body.empty_because.unwrap_or_else(|| "every shard has its share".to_owned());
         return Ok(Draft { plan: None, empty_because: Some(because) });
     }
-    body.summary.eta_seconds = eta_seconds(&body, &limits);
-    let looked = Looked { cluster, body: &body, goal: propose.goal, reverts: propose.reverts.is_some(), lost: &lost };
-    let checks = checks::checks(&looked);
+    body.summary.eta_seconds = plan::eta_seconds(&body, &limits);
+    let nodes: BTreeMap<_, _> = cluster.nodes.iter().map(|(id, node)| (id, &node.value)).collect();
+    let checks = plan::checks(&Looked {
+        input,
+        nodes: &nodes,
+        moving: cluster.moving.len(),
+        notes: &[],
+        driver: cluster.driver,
+        body: &body,
+        goal: propose.goal,
+        limits: &limits,
+        reverts: propose.reverts.is_some(),
+    });
     let slots = body.summary.slots + body.summary.assigned;
     let small = cluster.policy.auto_approve_max_slots.is_some_and(|most| slots <= most);
     let free = small && !checks.iter().any(|check| check.needs_ack);
@@ -179,15 +185,6 @@ fn intent(cluster: &Cluster, changes: &[Change], propose: &Propose) -> Intent {
         reweight: reweight.into_iter().collect(),
         reason: propose.reason.clone(),
     }
-}
-
-/// Shortest and longest duration at the pace, where there is one.
-fn eta_seconds(body: &PlanBody, limits: &Limits) -> Option<(u64, u64)> {
-    let pace = u64::from(limits.slots_per_second?);
-    let slots = u64::from(body.summary.slots + body.summary.assigned);
-    let shortest = slots.div_ceil(pace);
-    let more_ms = limits.overlap_ms + WAVE_MS_MAX * u64::from(body.summary.waves);
-    Some((shortest, shortest + more_ms.div_ceil(1000)))
 }
 
 fn fresh_id(cluster: &Cluster, random: &dyn Fn() -> fresh::Bits) -> PlanId {

@@ -3,7 +3,6 @@
 
 mod background;
 mod change;
-mod checks;
 mod draft;
 mod explain;
 mod fresh;
@@ -19,7 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use crate::domain::{
-    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, PlanId, Principal, Rejection, ShardId, Slot, Version,
+    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, PlanId, Principal, Rejection, ShardId, Slot, TokenId,
+    Version,
 };
 use crate::plan::PlanError;
 use crate::publish::Publisher;
@@ -51,6 +51,8 @@ struct Inner {
     publisher: Publisher,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
     random: Box<dyn Fn() -> fresh::Bits + Send + Sync>,
+    /// The tokens as they were last looked at.
+    tokens: watch::Sender<Vec<TokenId>>,
 }
 
 /// Who calls, and what goes with every write.
@@ -170,7 +172,8 @@ impl Controller {
         random: impl Fn() -> [u8; 32] + Send + Sync + 'static,
     ) -> Self {
         let (group, clock, random) = (Box::new(group), Box::new(clock), Box::new(random));
-        Self { inner: Arc::new(Inner { group, publisher: Publisher::default(), clock, random }) }
+        let (publisher, tokens) = (Publisher::default(), watch::Sender::default());
+        Self { inner: Arc::new(Inner { group, publisher, clock, random, tokens }) }
     }
 
     /// This member may answer reads: it has applied up to a commit index that a leader told it since it started.

@@ -1,5 +1,7 @@
 //! Bearer tokens `sk_<id>_<secret>`: made, shown once, and recognised.
 
+use std::time::Duration;
+
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
@@ -29,6 +31,39 @@ impl Controller {
             let token = token.filter(|token| same && token.expires_at.is_none_or(|end| now < end))?;
             Some(Principal { name: token.name.clone(), role: token.role, token: Some(token.id.clone()) })
         })
+    }
+
+    /// Returns when the token is revoked or has expired: at once when it is so already.
+    pub async fn token_gone(&self, id: &TokenId) {
+        let mut changed = self.inner.tokens.subscribe();
+        loop {
+            let Some(token) = self.read(|state| state.tokens.get(id).cloned()) else { return };
+            let left = token.expires_at.map(|end| end.0.saturating_sub(self.now().0));
+            let over = async {
+                match left {
+                    Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            if left == Some(0) {
+                return;
+            }
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = over => {}
+            }
+        }
+    }
+
+    /// Wakes whoever waits for a token to go, when the set of tokens is not what it was.
+    pub(super) fn notice_tokens(&self) {
+        self.inner.tokens.send_if_modified(|known| {
+            let same = self.read(|state| state.tokens.keys().eq(known.iter()));
+            if !same {
+                *known = self.read(|state| state.tokens.keys().cloned().collect());
+            }
+            !same
+        });
     }
 
     /// Creates a token; the secret (`sk_<id>_<secret>`) is in the answer and nowhere else.

@@ -73,6 +73,12 @@ impl Digest {
         bytes.number(limits.overlap_ms);
         bytes.number(plan.approvals_required);
         bytes.number(u8::from(plan.author_may_approve));
+        // At the end and only where there are some: plans without windows keep their digests.
+        if !limits.windows.is_empty() {
+            bytes.text("windows");
+            bytes.number(limits.windows.len());
+            limits.windows.iter().for_each(|window| bytes.text(&window.to_string()));
+        }
         Self(bytes.finish())
     }
 }

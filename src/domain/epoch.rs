@@ -48,7 +48,7 @@ impl fmt::Display for Version {
 impl FromStr for Version {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let number = |part: &str| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok()).flatten();
+        let number = |part: &str| super::is_plain_number(part).then(|| part.parse().ok()).flatten();
         text.split_once('.')
             .and_then(|(g, e)| Some(Self { generation: Generation(number(g)?), epoch: Epoch(number(e)?) }))
             .ok_or_else(|| Invalid::new("version", format!("{text:?} is not GENERATION.EPOCH")))

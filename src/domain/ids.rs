@@ -112,6 +112,14 @@ name_type!(
     /// Who acts: the name of a token, or of a part of the controller such as `executor`.
     PrincipalName, "principal name");
 
+/// Whether a text is a number as it is written here: decimal digits, no sign, no leading zeros. Otherwise one thing would
+/// have many names.
+#[must_use]
+pub fn is_plain_number(text: &str) -> bool {
+    let plain = text == "0" || !text.starts_with('0');
+    plain && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// Number of an action within its plan, from 1; shown as `a-1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -127,7 +135,7 @@ impl FromStr for ActionId {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
         text.strip_prefix("a-")
-            .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+            .filter(|digits| super::is_plain_number(digits))
             .and_then(|digits| digits.parse().ok())
             .map(Self)
             .ok_or_else(|| Invalid::new("action id", format!("{text:?} is not a-N")))

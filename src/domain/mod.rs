@@ -19,6 +19,7 @@ mod slot_range;
 mod slot_set;
 mod slot_table;
 mod topology;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use epoch::{Epoch, Generation, Version};
 pub use goal::{Goal, Intent, LoadMetric, Tolerance};
 pub use ids::{
     ActionId, ClusterId, ClusterName, MemberId, NAME_MAX_BYTES, NodeId, PlanId, PrincipalName, ShardId, TokenId, Zone,
+    is_plain_number,
 };
 pub use instant::Instant;
 pub use invalid::Invalid;
@@ -47,3 +49,4 @@ pub use slot_range::SlotRange;
 pub use slot_set::{SlotSet, ranges_of};
 pub use slot_table::{SlotTable, UNASSIGNED};
 pub use topology::{Moving, Serving, Topology, TopologyShard};
+pub use window::{WINDOWS_MAX, Window, are_within, is_open, opens_at};

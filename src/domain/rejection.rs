@@ -158,6 +158,12 @@ pub enum Rejection {
         /// What was tried.
         action: String,
     },
+    /// Without this token nobody could administer the controller any more.
+    #[error("token {token} is the last of an admin that works: create another one first")]
+    LastAdminToken {
+        /// The token's id.
+        token: String,
+    },
     /// The command's version is newer than this member knows.
     #[error("command version {version} is not known to this member")]
     UnknownVersion {
@@ -189,6 +195,7 @@ impl Rejection {
             Self::LimitExceeded { .. } => "limit-exceeded",
             Self::IdempotencyMismatch { .. } => "idempotency-mismatch",
             Self::Forbidden { .. } => "forbidden",
+            Self::LastAdminToken { .. } => "last-admin-token",
             Self::UnknownVersion { .. } => "unknown-version",
         }
     }

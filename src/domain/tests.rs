@@ -75,8 +75,20 @@ fn versions_read_what_they_write_and_nothing_else() {
     let version = Version { generation: Generation(1_772_460_300), epoch: Epoch(41) };
     assert_eq!(version.to_string(), "1772460300.41");
     assert_eq!("1772460300.41".parse::<Version>().unwrap(), version);
-    for bad in ["", "1", "1.", ".1", "1.2.3", "1.18446744073709551616", "+1.2", "1.-2", "1. 2"] {
+    for bad in ["", "1", "1.", ".1", "1.2.3", "1.18446744073709551616", "+1.2", "1.-2", "1. 2", "01.2", "1.02", "00.0"]
+    {
         assert!(bad.parse::<Version>().is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn an_action_has_one_name() {
+    for (text, id) in [("a-1", 1), ("a-0", 0), ("a-10", 10), ("a-4294967295", u32::MAX)] {
+        assert_eq!(text.parse(), Ok(ActionId(id)));
+        assert_eq!(ActionId(id).to_string(), text);
+    }
+    for bad in ["", "a-", "1", "a-01", "a-00", "a-+1", "a--1", "a-1 ", "A-1", "a-4294967296"] {
+        assert!(bad.parse::<ActionId>().is_err(), "{bad:?}");
     }
 }
 
@@ -264,12 +276,13 @@ fn the_digest_names_what_is_approved_and_nothing_else() {
     same.created_at = Instant(77);
     same.checks[0].text = "other words".into();
     assert_eq!(Digest::of_plan(&same), digest);
-    let changes: [fn(&mut Plan); 9] = [
+    let changes: [fn(&mut Plan); 10] = [
         |p| p.intent.reason.push('!'),
         |p| p.base.version.epoch.0 += 1,
         |p| p.body.waves.swap(0, 1),
         |p| p.limits.slots_per_second = None,
         |p| p.limits.overlap_ms += 1,
+        |p| p.limits.windows = vec!["mon-fri 22:00-06:00".parse().unwrap()],
         |p| p.approvals_required = 0,
         |p| p.author_may_approve = true,
         |p| p.checks.clear(),

@@ -65,7 +65,7 @@ pub trait Driver: Send + Sync {
 
     /// Whether it can do actions of this kind.
     fn supports(&self, action: &ActionKind) -> bool {
-        can(self.kind(), action)
+        self.kind().can(action)
     }
 
     /// Carries out one action, whole. Cancelled when the member stops leading.
@@ -73,21 +73,4 @@ pub trait Driver: Send + Sync {
 
     /// Whether the nodes agree with the table, and no slot is open.
     fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>>;
-}
-
-/// Whether the driver of this kind can carry out an action.
-#[must_use]
-pub const fn can(driver: DriverKind, action: &ActionKind) -> bool {
-    match driver {
-        DriverKind::Flip => matches!(
-            action,
-            ActionKind::MoveSlots { .. }
-                | ActionKind::AssignSlots { .. }
-                | ActionKind::Promote { .. }
-                | ActionKind::SetReplicaOf { .. }
-        ),
-        DriverKind::Manual => true,
-        // Not part of this version.
-        DriverKind::Redis => false,
-    }
 }

@@ -7,7 +7,7 @@ use super::pace::Pace;
 use crate::controller::PlanRecord;
 use crate::domain::{
     Action, ActionId, ActionKind, ActionState, DriverKind, Instant, Limits, PlanBody, Rollout, RolloutState,
-    RolloutVerb, ShardId,
+    RolloutVerb, ShardId, opens_at,
 };
 
 /// Most slots of one raft entry, unless a single action has more.
@@ -19,6 +19,9 @@ const RETRY_MS: u64 = 250;
 /// The same for beginning to take back anew what could not be taken back, and the most it becomes.
 const HOLD_MS: u64 = 1_000;
 const HOLD_MS_MAX: u64 = 30_000;
+
+/// Longest wait for a time window between two looks at the wall clock, which may be set.
+const WINDOW_LOOK_MS: u64 = 30_000;
 
 /// What a leader remembers of a rollout and does not share. Times are milliseconds of a monotonic clock.
 #[derive(Debug)]
@@ -119,8 +122,9 @@ impl Hand {
     }
 }
 
-/// What to do next. `ours` is false for a driver whose actions an outside mover begins and finishes.
-pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand, now_ms: u64) -> Step {
+/// What to do next. `ours` is false for a driver whose actions an outside mover begins and finishes. `now` is the wall
+/// clock that the plan's time windows are told by.
+pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand, now_ms: u64, now: Instant) -> Step {
     let Some(rollout) = record.rollout.as_ref().filter(|rollout| !rollout.state.is_final()) else {
         return Step::Wait(None);
     };
@@ -139,7 +143,10 @@ pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand
         if let Some(cause) = hand.cause.clone().filter(|_| rollout.state == RolloutState::Running) {
             return Step::Block(cause);
         }
-        if let Some(step) = view.begin(hand, now_ms, &mut soonest) {
+        let opens = opens_at(&record.plan.limits.windows, now).filter(|_| rollout.state == RolloutState::Running);
+        if let Some(opens) = opens.filter(|_| view.has_pending()) {
+            soonest.at(now_ms + opens.since_ms(now).min(WINDOW_LOOK_MS));
+        } else if let Some(step) = view.begin(hand, now_ms, &mut soonest) {
             return step;
         }
     }
@@ -260,6 +267,11 @@ impl View<'_> {
             failed.id,
             ends(&failed.kind)
         )))
+    }
+
+    /// Whether an action waits to be begun for the first time.
+    fn has_pending(&self) -> bool {
+        self.body.actions.iter().any(|action| self.rollout.state_of(action.id).is_none())
     }
 
     fn per_second(&self) -> Option<u32> {

@@ -85,7 +85,8 @@ impl Carrier {
             if let Some(rollout) = &record.rollout {
                 hand.observe(rollout, self.now_ms(), self.controller.now());
             }
-            let step = next(record, cluster.driver, driver.is_ours(), &mut hand, self.now_ms());
+            let (now_ms, now) = (self.now_ms(), self.controller.now());
+            let step = next(record, cluster.driver, driver.is_ours(), &mut hand, now_ms, now);
             if !matches!(step, Step::Wait(_)) {
                 debug!(cluster = %self.cluster, ?step, "next");
             }

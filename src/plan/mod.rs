@@ -2,7 +2,8 @@
 //!
 //! In reading order: `survey` (the input by index), `quota` (exact shares), `targets` (bands, lower bound, counts
 //! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `actions` (cut and ordered),
-//! `waves`, `body` (figures), `revert`, and `check`, which trusts none of these. Load and placement are not here yet.
+//! `waves`, `body` (figures), `revert`, and `check`, which trusts none of these; `review` is what a person should know, `eta`
+//! how long it takes. Load and placement are not here yet.
 
 use std::collections::BTreeSet;
 
@@ -19,11 +20,15 @@ mod waves;
 mod body;
 mod revert;
 mod check;
+mod review;
+mod eta;
 mod error;
 
 pub use check::{check, check_revert};
 pub use error::PlanError;
+pub use eta::eta_seconds;
 pub use revert::{revert, with_leading_actions};
+pub use review::{Looked, checks};
 
 use aim::Aim;
 use survey::Survey;

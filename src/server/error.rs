@@ -46,7 +46,9 @@ impl ApiError {
         };
         let mut error = Self { status, problem: Box::new(problem), headers: Vec::new() };
         match status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => error.header(RETRY_AFTER, "1"),
+            StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => error.header(RETRY_AFTER, "1"),
             StatusCode::UNAUTHORIZED => error.header(WWW_AUTHENTICATE, "Bearer realm=\"slotkeeper\""),
             _ => {}
         }
@@ -125,6 +127,14 @@ impl ApiError {
         self
     }
 
+    /// The headers that come with it, as lines with their ends.
+    pub fn header_lines(&self) -> String {
+        let line = |(name, value): &(HeaderName, HeaderValue)| {
+            format!("{name}: {}\r\n", value.to_str().expect("written here, in ASCII"))
+        };
+        self.headers.iter().map(line).collect()
+    }
+
     /// The status.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
@@ -191,6 +201,7 @@ impl From<Rejection> for ApiError {
             | Rejection::Conflict { .. }
             | Rejection::LimitExceeded { .. }
             | Rejection::Forbidden { .. }
+            | Rejection::LastAdminToken { .. }
             | Rejection::UnknownVersion { .. } => {}
         }
         error
@@ -229,6 +240,7 @@ const fn status_of(rejection: &Rejection) -> StatusCode {
         | Rejection::InUse { .. }
         | Rejection::ActionRefused { .. }
         | Rejection::Conflict { .. }
+        | Rejection::LastAdminToken { .. }
         | Rejection::LimitExceeded { .. } => StatusCode::CONFLICT,
         Rejection::RevisionMismatch { .. } => StatusCode::PRECONDITION_FAILED,
         Rejection::Invalid { .. } | Rejection::IdempotencyMismatch { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -256,6 +268,7 @@ fn title(code: &str) -> &'static str {
         "infeasible" => "No plan reaches the goal",
         "internal" => "A defect of the server",
         "invalid" => "A field cannot be as given",
+        "last-admin-token" => "Nobody could administer the controller any more",
         "limit-exceeded" => "A bound would be exceeded",
         "malformed" => "The request is malformed",
         "method-not-allowed" => "The path does not allow this method",
@@ -316,6 +329,7 @@ mod tests {
             Rejection::LimitExceeded { what: text(), most: 1 },
             Rejection::IdempotencyMismatch { key: text() },
             Rejection::Forbidden { role: text(), action: text() },
+            Rejection::LastAdminToken { token: text() },
             Rejection::UnknownVersion { version: 9 },
         ];
         for rejection in rejections {

@@ -1,5 +1,6 @@
-//! Sees the raw head of a request. The HTTP library drops `Content-Length` where there is `Transfer-Encoding` as well and
-//! goes on; such a request is an attempt at smuggling, or broken, and is refused here instead. What the library itself
+//! Sees the raw head of a request. The HTTP library drops `Content-Length` where there is `Transfer-Encoding` as well, and
+//! a second one of the same value, and goes on; such a request is an attempt at smuggling, or broken, and is refused here
+//! instead. What the library itself
 //! refuses, before there is a request for the router, gets the body here that it comes without.
 
 use std::io;
@@ -7,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use axum::http::header::TRANSFER_ENCODING;
+use axum::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -30,11 +31,11 @@ struct Seen {
 }
 
 impl HeadBytes {
-    /// Whether the head with `Transfer-Encoding` has `Content-Length` too.
+    /// Whether the head tells the length of its body more than once.
     pub fn is_ambiguous(&self, headers: &HeaderMap) -> bool {
-        headers.contains_key(TRANSFER_ENCODING) && {
+        (headers.contains_key(TRANSFER_ENCODING) || headers.contains_key(CONTENT_LENGTH)) && {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            has_both(&seen.bytes)
+            has_several(&seen.bytes)
         }
     }
 
@@ -52,21 +53,20 @@ impl HeadBytes {
     }
 }
 
-/// Whether one block of header lines names both.
-fn has_both(bytes: &[u8]) -> bool {
-    let (mut length, mut encoding) = (false, false);
+/// Whether one block of header lines tells the length of the body more than once.
+fn has_several(bytes: &[u8]) -> bool {
+    let mut told = 0;
     for line in bytes.split(|&b| b == b'\n') {
         let named = |name: &[u8]| {
             line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
                 && line[name.len()..].first() == Some(&b':')
         };
-        length |= named(b"content-length");
-        encoding |= named(b"transfer-encoding");
-        if length && encoding {
+        told += u8::from(named(b"content-length") || named(b"transfer-encoding"));
+        if told > 1 {
             return true;
         }
         if line.is_empty() || line == b"\r" {
-            (length, encoding) = (false, false);
+            told = 0;
         }
     }
     false
@@ -75,9 +75,10 @@ fn has_both(bytes: &[u8]) -> bool {
 /// An answer with a problem as its body: `head` is its first lines, each with its end, and no empty one.
 pub fn with_problem(head: &[u8], error: ApiError) -> Vec<u8> {
     let id = fresh_id();
+    let more = error.header_lines();
     let body = error.pending().into_json(&id);
     let rest = format!(
-        "content-type: application/problem+json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n\r\n",
+        "content-type: application/problem+json\r\ncontent-length: {}\r\n{more}{REQUEST_ID}: {id}\r\n\r\n",
         body.len()
     );
     [head, rest.as_bytes(), &body].concat()
@@ -186,14 +187,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_in_one_head_are_seen_and_in_two_are_not() {
-        assert!(has_both(b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTRANSFER-ENCODING: chunked\r\n\r\n"));
-        assert!(has_both(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nx: y\r\ncontent-length:3\r\n"));
-        assert!(!has_both(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"));
-        assert!(!has_both(
+    fn several_in_one_head_are_seen_and_in_two_are_not() {
+        assert!(has_several(b"POST / HTTP/1.1\r\nContent-Length: 3\r\ncontent-length: 3\r\n\r\n"));
+        assert!(has_several(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"));
+        assert!(has_several(b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTRANSFER-ENCODING: chunked\r\n\r\n"));
+        assert!(has_several(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nx: y\r\ncontent-length:3\r\n"));
+        assert!(!has_several(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"));
+        assert!(!has_several(
             b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
         ));
-        assert!(!has_both(b"GET / HTTP/1.1\r\nx-content-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"));
+        assert!(!has_several(b"GET / HTTP/1.1\r\nx-content-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! representations nobody offers.
 
 use axum::extract::Request;
-use axum::http::header::{ACCEPT, HOST, ORIGIN};
+use axum::http::header::{ACCEPT, HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 
@@ -21,7 +21,10 @@ const HEADERS_MAX: usize = 100;
 pub fn inspect(app: &App, request: &Request) -> Result<(), ApiError> {
     let connection = request.extensions().get::<Connection>();
     if connection.is_some_and(|connection| connection.head().is_ambiguous(request.headers())) {
-        return Err(ApiError::malformed("the request has both Content-Length and Transfer-Encoding").close());
+        return Err(ApiError::malformed("the request tells the length of its body more than once").close());
+    }
+    if !is_chunked_alone(request.headers()) {
+        return Err(ApiError::malformed("the only transfer coding taken is chunked, by itself").close());
     }
     let uri = request.uri();
     let uri_bytes = uri.path_and_query().map_or(0, |part| part.as_str().len());
@@ -44,6 +47,14 @@ pub fn inspect(app: &App, request: &Request) -> Result<(), ApiError> {
         return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "not-acceptable", detail).field("Accept"));
     }
     Ok(())
+}
+
+/// Whether `Transfer-Encoding`, where there is one, is `chunked` and nothing else: no other coding is undone here.
+fn is_chunked_alone(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(TRANSFER_ENCODING)
+        .iter()
+        .all(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
 }
 
 /// Without tokens only pages of this machine may ask: a web page elsewhere could otherwise reach the controller

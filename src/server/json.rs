@@ -1,7 +1,6 @@
 //! Reading JSON bodies: what is not well-formed is 400, what cannot be is 422 and names its field.
 
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
 
 use super::error::ApiError;
 
@@ -24,13 +23,13 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
-        let inner = error.into_inner();
-        if inner.classify() == Category::Data {
-            let why = inner.to_string();
-            ApiError::invalid(field(&path, &why), without_position(&why))
-        } else {
-            ApiError::malformed(format!("the body is not JSON: {inner}"))
-        }
+        // It is JSON, as was seen above: whatever is wrong now, a value cannot be.
+        let why = error.into_inner().to_string();
+        let told = match without_position(&why) {
+            "trailing characters" | "trailing comma" => "has more elements than it can have",
+            told => told,
+        };
+        ApiError::invalid(field(&path, &why), told)
     })
 }
 
@@ -130,7 +129,17 @@ mod tests {
         assert_eq!(named("add[0].hots"), plan(r#"{"add":[{"hots":"a","port":1}]}"#));
         assert_eq!(named("goal.max_moves"), plan(r#"{"goal":{"kind":"budget"}}"#));
         let shard = |body: &str| refusal::<ShardPatch>(body.as_bytes());
-        for bad in ["[[0,16384]]", "[[-1,3]]", "[[1.0,3]]", r#"[["5",7]]"#, "[[7,5]]", "[[1]]"] {
+        for bad in [
+            "[[1,2,3]]",
+            "[[1,2,[]]]",
+            "[[1,2,{}]]",
+            "[[0,16384]]",
+            "[[-1,3]]",
+            "[[1.0,3]]",
+            r#"[["5",7]]"#,
+            "[[7,5]]",
+            "[[1]]",
+        ] {
             let (status, field) = shard(&format!(r#"{{"pinned":{bad}}}"#));
             assert!(status == 422 && field.as_deref().is_some_and(|f| f.starts_with("pinned[0]")), "{bad}: {field:?}");
         }

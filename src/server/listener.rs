@@ -133,7 +133,7 @@ async fn answer(router: Router, request: Request<Body>) -> Result<Response<Body>
 
 /// Says why, without reading a request: there is no room for one more connection.
 async fn turn_away(mut stream: TcpStream) {
-    const HEAD: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n";
+    const HEAD: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n";
     let answer = framing::with_problem(HEAD, ApiError::unavailable("too many connections"));
     let written: io::Result<()> = async {
         stream.write_all(&answer).await?;

@@ -2,7 +2,8 @@
 
 use crate::controller::{AuditRecord, Cluster, PlanRecord, Receipt, Revised, Status, Token};
 use crate::domain::{
-    ClusterName, Moving, Node, NodeId, Rollout, RolloutState, Shard, ShardId, Slot, SlotRange, Version,
+    ClusterName, Instant, Moving, Node, NodeId, Rollout, RolloutState, Shard, ShardId, Slot, SlotRange, Version,
+    opens_at,
 };
 use crate::wire::plan::{ApprovalView, EndedView, FreshnessView, PlanLife};
 use crate::wire::{
@@ -109,7 +110,12 @@ pub fn plan_ref(cluster: &ClusterName, record: &PlanRecord) -> PlanRef {
 }
 
 /// A rollout, with those of its actions that `shown` picks.
-pub fn rollout(record: &PlanRecord, rollout: &Rollout, shown: impl Fn(&RolloutAction) -> bool) -> RolloutView {
+pub fn rollout(
+    record: &PlanRecord,
+    rollout: &Rollout,
+    now: Instant,
+    shown: impl Fn(&RolloutAction) -> bool,
+) -> RolloutView {
     let plan = &record.plan;
     let progress = ProgressBody::new(&plan.body, rollout);
     let pace = rollout.slots_per_second.or(plan.limits.slots_per_second);
@@ -119,6 +125,8 @@ pub fn rollout(record: &PlanRecord, rollout: &Rollout, shown: impl Fn(&RolloutAc
         _ => 0,
     };
     let eta_ms = pace.filter(|_| remaining > 0).map(|pace| u64::from(remaining) * 1000 / u64::from(pace.max(1)));
+    let runs = rollout.state == RolloutState::Running;
+    let waits_until = opens_at(&plan.limits.windows, now).filter(|_| runs).map(Into::into);
     let actions = plan.body.actions.iter().map(|action| RolloutAction::new(action, rollout)).filter(shown).collect();
     RolloutView {
         plan: plan.id.clone(),
@@ -130,6 +138,7 @@ pub fn rollout(record: &PlanRecord, rollout: &Rollout, shown: impl Fn(&RolloutAc
         slots_per_second: rollout.slots_per_second,
         slots_per_second_max: plan.limits.slots_per_second,
         eta_ms,
+        waits_until,
         progress,
         actions,
     }

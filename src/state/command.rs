@@ -202,7 +202,15 @@ pub enum Op {
     RevokeToken {
         /// Which.
         id: TokenId,
+        /// Whether it may be the last one of an admin that works: nobody could create another after it.
+        #[serde(default = "may_be_last")]
+        may_be_last: bool,
     },
+}
+
+/// What commands meant that did not say.
+const fn may_be_last() -> bool {
+    true
 }
 
 /// What an operator can do with a rollout.

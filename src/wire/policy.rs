@@ -5,7 +5,8 @@ use utoipa::ToSchema;
 
 use super::plan::LimitsView;
 use super::problem::Fault;
-use crate::domain::{Limits, Policy};
+use super::schema;
+use crate::domain::{Limits, Policy, Window};
 
 /// Review and pace of a cluster's plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -51,6 +52,10 @@ pub struct LimitsPatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 86_400_000)]
     pub overlap_ms: Option<u64>,
+    /// Weekly times, in UTC, in which actions may start, whole; none of them: any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::WindowText>>, max_items = 32)]
+    pub windows: Option<Vec<Window>>,
 }
 
 /// Policy to change; fields that are absent stay as they are.
@@ -90,6 +95,7 @@ impl LimitsPatch {
             slots_per_second: self.slots_per_second.unwrap_or(base.slots_per_second),
             bytes_per_second: self.bytes_per_second.unwrap_or(base.bytes_per_second),
             overlap_ms: self.overlap_ms.unwrap_or(base.overlap_ms),
+            windows: self.windows.clone().unwrap_or_else(|| base.windows.clone()),
         };
         limits.validate().map_err(|invalid| Fault::in_field(format!("{at}.{}", invalid.what), &invalid))?;
         Ok(limits)

@@ -11,7 +11,7 @@ use crate::domain::Invalid;
 /// A revision of a cluster, node, shard or plan, from 1, +1 per change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schema(value_type = String, pattern = "^r[0-9]{1,20}$", example = "r3")]
+#[schema(value_type = String, pattern = "^r(0|[1-9][0-9]{0,19})$", example = "r3")]
 pub struct Revision(pub u64);
 
 impl Revision {
@@ -34,7 +34,7 @@ impl FromStr for Revision {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
         bare.strip_prefix('r')
-            .filter(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+            .filter(|digits| crate::domain::is_plain_number(digits))
             .and_then(|digits| digits.parse().ok())
             .map(Self)
             .ok_or_else(|| {
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!("\"r17\"", Revision(17).etag());
         assert_eq!(Ok(Revision(17)), "\"r17\"".parse());
         assert_eq!(Ok(Revision(17)), "r17".parse());
-        for bad in ["", "r", "17", "r-1", "r1 ", "\"r1", "W/\"r1\"", "r18446744073709551616", "*"] {
+        for bad in ["", "r", "17", "r-1", "r01", "r+1", "r1 ", "\"r1", "W/\"r1\"", "r18446744073709551616", "*"] {
             assert!(bad.parse::<Revision>().is_err(), "{bad}");
         }
     }

@@ -86,6 +86,9 @@ pub struct RolloutView {
     /// Milliseconds still needed at the pace in force; absent where none is set or nothing remains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta_ms: Option<u64>,
+    /// When the next of its time windows opens, while it runs outside of them: no action starts before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_until: Option<Timestamp>,
     /// How far it is.
     pub progress: ProgressBody,
     /// Its actions: those in flight and failed, or what `actions` asked for.

@@ -109,6 +109,14 @@ pub enum Driver {
     Redis,
 }
 
+/// A weekly time in UTC: days, then from when to when; to the next day when the end is not later.
+#[derive(ToSchema)]
+#[schema(
+    pattern = "^(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))? [0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$",
+    example = "mon-fri 22:00-06:00"
+)]
+pub struct WindowText(#[expect(dead_code, reason = "describes a shape")] String);
+
 /// A plan's digest.
 #[derive(ToSchema)]
 #[schema(pattern = "^sha256:[0-9a-f]{64}$")]

@@ -34,4 +34,6 @@ mod state_bounds;
 #[cfg(feature = "server")]
 mod scripted;
 #[cfg(feature = "server")]
+mod tls;
+#[cfg(feature = "server")]
 mod topology_cache;

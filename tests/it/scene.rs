@@ -142,7 +142,7 @@ fn op(state: &State, words: &Words<'_>, by: &Principal, at: Instant) -> Op {
             secret_sha256: words.get("secret").unwrap_or_else(|| "ab".repeat(32)),
             expires_at: words.get("expires").map(|seconds: u64| Instant(seconds * 1000)),
         },
-        "revoke" => Op::RevokeToken { id: id(words.word(1)) },
+        "revoke" => Op::RevokeToken { id: id(words.word(1)), may_be_last: !words.has("keep") },
         other => panic!("{other:?} is no command of a script"),
     }
 }
@@ -174,6 +174,10 @@ fn limits(words: &Words<'_>, base: &Limits) -> Limits {
         slots_per_second: words.clearable("pace").unwrap_or(base.slots_per_second),
         bytes_per_second: words.clearable("bytes").unwrap_or(base.bytes_per_second),
         overlap_ms: words.get("overlap").unwrap_or(base.overlap_ms),
+        windows: words.get::<String>("windows").map_or_else(
+            || base.windows.clone(),
+            |list| list.split(',').filter(|text| *text != "none").map(|text| id(&text.replace('_', " "))).collect(),
+        ),
     }
 }
 

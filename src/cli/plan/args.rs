@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::domain::{DriverKind, Limits};
+use crate::domain::{DriverKind, Invalid, Limits, Window};
 
 /// Plans: what is to change, reviewed before it does.
 #[derive(Subcommand, Clone, Debug)]
@@ -119,22 +119,37 @@ pub struct LimitArgs {
     /// How long a flipped range stays listed as moving
     #[arg(long, value_name = "MS")]
     pub overlap_ms: Option<u64>,
+    /// Start actions only then, in UTC, such as "mon-fri 22:00-06:00"; give it several times for several; none: any time
+    #[arg(long, value_name = "DAYS TIMES|none", value_parser = window_or_none)]
+    pub window: Vec<WindowArg>,
+}
+
+/// A time window, or `none` for no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowArg(pub Option<Window>);
+
+fn window_or_none(text: &str) -> Result<WindowArg, String> {
+    if text == "none" {
+        return Ok(WindowArg(None));
+    }
+    text.parse().map(|window| WindowArg(Some(window))).map_err(|fault: Invalid| fault.why)
 }
 
 impl LimitArgs {
     /// Whether any was given.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.moves_per_source.is_none()
             && self.moves_per_target.is_none()
             && self.slots_per_move.is_none()
             && self.slots_per_second.is_none()
             && self.bytes_per_second.is_none()
             && self.overlap_ms.is_none()
+            && self.window.is_empty()
     }
 
     /// Sets what was given.
-    pub const fn apply(&self, limits: &mut Limits) {
+    pub fn apply(&self, limits: &mut Limits) {
         if let Some(value) = self.moves_per_source {
             limits.moves_per_source = value;
         }
@@ -153,6 +168,15 @@ impl LimitArgs {
         if let Some(value) = self.overlap_ms {
             limits.overlap_ms = value;
         }
+        if let Some(windows) = self.windows() {
+            limits.windows = windows;
+        }
+    }
+
+    /// The time windows, where any or `none` was given.
+    #[must_use]
+    pub fn windows(&self) -> Option<Vec<Window>> {
+        (!self.window.is_empty()).then(|| self.window.iter().filter_map(|window| window.0).collect())
     }
 }
 

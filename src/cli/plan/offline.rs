@@ -1,15 +1,15 @@
 //! `plan create --offline`: a plan from a file, without any controller and without touching the network.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::args::CreateArgs;
 use super::source::Source;
 use crate::cli::fault::Fault;
 use crate::domain::{
-    ActionKind, Base, Check, CheckLevel, Fingerprint, Goal, Intent, Limits, NodeId, Plan, PlanBody, PlanId, Principal,
-    Shard, ShardId, ShardState, SlotRange, SlotSet, Tolerance, Weight,
+    ActionKind, Base, DriverKind, Fingerprint, Goal, Intent, Limits, NodeId, Plan, PlanId, Principal, Shard, ShardId,
+    ShardState, SlotRange, Tolerance, Weight,
 };
-use crate::plan::{self, Input};
+use crate::plan::{self, Input, Looked};
 
 /// How long an offline plan says it may be used.
 const TTL_MS: u64 = 24 * 3600 * 1000;
@@ -29,7 +29,8 @@ pub fn create(file: &str, args: &CreateArgs) -> Result<Plan, Fault> {
     wanted.drain(args)?;
     wanted.reweight(&args.weight)?;
     wanted.bound(args)?;
-    wanted.plan(goal, &limits, args.reason.clone().unwrap_or_default())
+    let driver = args.driver.unwrap_or_default().kind();
+    wanted.plan(goal, driver, &limits, args.reason.clone().unwrap_or_default())
 }
 
 /// The goal of the arguments.
@@ -183,17 +184,31 @@ impl Wanted {
         Ok((index, value))
     }
 
-    fn plan(mut self, goal: Goal, limits: &Limits, reason: String) -> Result<Plan, Fault> {
+    fn plan(mut self, goal: Goal, driver: DriverKind, limits: &Limits, reason: String) -> Result<Plan, Fault> {
         self.add.sort();
         self.reweight.sort();
         let Source { shards, table, .. } = &self.source;
         let lost = BTreeSet::new();
         let input = Input { table, shards, lost: &lost };
         let body = plan::plan(&input, goal, limits).map_err(|fault| Fault::invalid(fault.to_string()))?;
-        let body = plan::with_leading_actions(body, self.promotions);
+        let mut body = plan::with_leading_actions(body, self.promotions);
         plan::check(&input, goal, limits, &body).map_err(|faults| {
             Fault::error(format!("the plan did not pass its own check, a defect: {}", faults.join("; ")))
         })?;
+        body.summary.eta_seconds = plan::eta_seconds(&body, limits);
+        let nodes: BTreeMap<_, _> = self.source.nodes.iter().map(|node| (&node.id, node)).collect();
+        let checks = plan::checks(&Looked {
+            input,
+            nodes: &nodes,
+            // A file that tells of an open slot is refused.
+            moving: 0,
+            notes: &self.source.notes,
+            driver,
+            body: &body,
+            goal,
+            limits,
+            reverts: false,
+        });
         let fingerprint = Fingerprint::of(table, shards, &body.moved_slots());
         let drain = shards.iter().filter(|shard| shard.state == ShardState::Draining);
         let drain = drain.map(|shard| shard.id.clone()).collect();
@@ -204,8 +219,8 @@ impl Wanted {
             reverts: None,
             intent: Intent { goal, add: self.add, drain, reweight: self.reweight, reason },
             base: Base { cluster_id: self.source.cluster_id.clone(), version: self.source.version, fingerprint },
-            checks: checks(&self.source, &body),
             body,
+            checks,
             limits: limits.clone(),
             approvals_required: 1,
             author_may_approve: false,
@@ -227,41 +242,4 @@ fn parse_weight(flag: &str, value: &str, weight: &str) -> Result<Weight, Fault> 
     number
         .and_then(|number| Weight::new(number).ok())
         .ok_or_else(|| Fault::invalid(format!("{flag} {value}: weight {weight:?} is not a number in 0..=10000")))
-}
-
-/// What was looked at, and what the file says that a reviewer should know.
-fn checks(source: &Source, body: &PlanBody) -> Vec<Check> {
-    let check = |code: String, name: &str, level, text: String| Check {
-        code,
-        name: name.to_owned(),
-        level,
-        text,
-        needs_ack: false,
-    };
-    let mut checks = vec![
-        check("C1".into(), "open-slots", CheckLevel::Ok, "no slot is open".into()),
-        check("C2".into(), "certificate", CheckLevel::Ok, "an independent checker agrees with every figure".into()),
-    ];
-    let mut left = source.table.unassigned();
-    for slot in body.moved_slots().iter() {
-        left.remove(slot);
-    }
-    if left.is_empty() {
-        checks.push(check("C3".into(), "coverage", CheckLevel::Ok, "every slot has an owner afterwards".into()));
-    } else {
-        let text = format!("{} slots have no owner afterwards: {}", left.len(), short(&left));
-        checks.push(check("W1".into(), "coverage", CheckLevel::Warn, text));
-    }
-    for note in &source.notes {
-        let warnings = checks.iter().filter(|check| check.level == CheckLevel::Warn).count();
-        checks.push(check(format!("W{}", warnings + 1), "nodes", CheckLevel::Warn, note.clone()));
-    }
-    checks
-}
-
-fn short(slots: &SlotSet) -> String {
-    let ranges = slots.ranges();
-    let first: Vec<String> = ranges.iter().take(4).map(ToString::to_string).collect();
-    let more = if ranges.len() > 4 { ",…" } else { "" };
-    format!("{}{more}", first.join(","))
 }

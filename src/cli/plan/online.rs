@@ -202,7 +202,7 @@ fn short_answer(answer: &PlanAnswer, reverting: bool, settings: &Settings) -> Re
     if let Some(ended) = &plan.ended {
         for (title, sentences) in [("Taken back", &ended.reverted), ("Left as it is", &ended.kept)] {
             for sentence in sentences {
-                let _ = writeln!(text, "{title}: {}.", escape(sentence));
+                let _ = writeln!(text, "{title}: {}.", escape(&settings.output.shortened(sentence)));
             }
         }
         if reverting && ended.reverted.is_empty() && ended.kept.is_empty() {

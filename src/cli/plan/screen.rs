@@ -9,12 +9,9 @@ use std::fmt::Write as _;
 pub use parts::{duration, next};
 
 use super::names::Names;
-use crate::cli::output::{Output, Style, escape};
+use crate::cli::output::{Output, Style, WIDTH, escape, wrap};
 use crate::domain::{CheckLevel, Instant, PlanState};
 use crate::wire::plan::PlanView;
-
-/// Columns of the screen.
-const WIDTH: usize = 94;
 
 /// How to show a plan.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +98,18 @@ impl Screen<'_> {
             let reason = ended.reason.as_deref().map(|reason| format!(": {}", escape(reason))).unwrap_or_default();
             let _ = writeln!(text, "ended by {} {}{reason}", ended.by, parts::minute(ended.at));
         }
+        if let Some(ended) = &plan.ended {
+            let lines = ended.reverted.iter().map(|said| ("taken back", said));
+            for (label, said) in lines.chain(ended.kept.iter().map(|said| ("left as it is", said))) {
+                let said = names.shorten(&escape(said));
+                let _ = writeln!(text, "  {label}: {}", fit(&said, WIDTH - label.len() - 4));
+            }
+        }
+        if !plan.limits.windows.is_empty() {
+            let windows: Vec<String> = plan.limits.windows.iter().map(ToString::to_string).collect();
+            let said = format!("starts actions {} UTC only", windows.join(", "));
+            wrap(&said, WIDTH).iter().for_each(|line| text.extend([line, "\n"]));
+        }
         for (label, other) in
             [("supersedes", &plan.supersedes), ("superseded by", &plan.superseded_by), ("reverts", &plan.reverts)]
         {
@@ -175,29 +184,4 @@ fn fit(text: &str, room: usize) -> String {
     }
     let kept: String = text.chars().take(room.saturating_sub(1)).collect();
     format!("{kept}…")
-}
-
-/// The text in lines of at most `room` characters, broken at spaces where there are some. At least one line.
-fn wrap(text: &str, room: usize) -> Vec<String> {
-    let room = room.max(20);
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let mut word: Vec<char> = word.chars().collect();
-        loop {
-            let line = lines.last_mut().expect("never empty");
-            let used = line.chars().count() + usize::from(!line.is_empty());
-            if used + word.len() <= room {
-                if !line.is_empty() {
-                    line.push(' ');
-                }
-                line.extend(&word);
-                break;
-            }
-            if line.is_empty() {
-                line.extend(word.drain(..room));
-            }
-            lines.push(String::new());
-        }
-    }
-    lines
 }

@@ -98,13 +98,13 @@ impl View {
         self.unreachable = false;
         for action in rollout.actions.iter().filter(|action| is_stuck(action.state)) {
             if self.told.insert((action.action.id.0.0, action.attempts)) && self.output.is_for_people() {
-                self.say(&action_line(action))?;
+                self.say(&self.output.shortened(&action_line(action)))?;
             }
         }
         if let Some(bar) = &self.bar {
             bar.set_length(u64::from(rollout.progress.slots_total));
             bar.set_position(u64::from(rollout.progress.slots_done));
-            bar.set_message(message(rollout));
+            bar.set_message(self.output.shortened(&message(rollout)));
         }
         if self.last.as_ref().is_some_and(|last| same(last, rollout)) {
             return Ok(());
@@ -112,11 +112,11 @@ impl View {
         match self.output.format {
             Format::Jsonl => self.output.json(rollout)?,
             Format::Json => {}
-            Format::Table | Format::Wide if self.bar.is_none() => self.output.text(&line(rollout))?,
+            Format::Table | Format::Wide if self.bar.is_none() => self.output.sentences(&line(rollout))?,
             Format::Table | Format::Wide => {
                 let changed = self.last.as_ref().is_none_or(|last| last.state != rollout.state);
                 if changed && rollout.state != RolloutState::Running && outcome(rollout.state).is_none() {
-                    self.say(&line(rollout))?;
+                    self.say(&self.output.shortened(&line(rollout)))?;
                 }
             }
         }
@@ -149,7 +149,7 @@ impl View {
         }
         match self.output.format {
             Format::Json => self.output.json(rollout),
-            Format::Table | Format::Wide if self.bar.is_some() => self.output.text(&line(rollout)),
+            Format::Table | Format::Wide if self.bar.is_some() => self.output.sentences(&line(rollout)),
             _ => Ok(()),
         }
     }
@@ -165,7 +165,11 @@ fn message(rollout: &RolloutView) -> String {
 
 /// Nothing a person would see differs.
 fn same(a: &RolloutView, b: &RolloutView) -> bool {
-    a.state == b.state && a.progress == b.progress && a.cause == b.cause && a.slots_per_second == b.slots_per_second
+    a.state == b.state
+        && a.waits_until == b.waits_until
+        && a.progress == b.progress
+        && a.cause == b.cause
+        && a.slots_per_second == b.slots_per_second
 }
 
 /// One action: what it does, where it is, and why it is stuck.

@@ -96,7 +96,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Certificates (PEM) to trust, instead of those of the system.
+    /// Certificates (PEM) to trust, instead of those of the system; for `https` endpoints.
     #[must_use]
     pub fn authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities.push(pem.into());
@@ -130,7 +130,11 @@ impl ClientBuilder {
         let mut authorities = Vec::new();
         for pem in &self.authorities {
             let bundle = reqwest::Certificate::from_pem_bundle(pem);
-            authorities.extend(bundle.map_err(|error| config("certificate authorities", error))?);
+            let bundle = bundle.map_err(|error| config("certificate authorities", innermost(&error)))?;
+            if bundle.is_empty() {
+                return Err(config("certificate authorities", "there is no certificate in PEM form"));
+            }
+            authorities.extend(bundle);
         }
         // The system's authorities are looked for only where they are needed: a machine may have none.
         if !authorities.is_empty() || endpoints.iter().all(|endpoint| endpoint.starts_with("http:")) {
@@ -138,11 +142,11 @@ impl ClientBuilder {
         }
         if let Some(pem) = &self.identity {
             let identity = reqwest::Identity::from_pem(pem);
-            http = http.identity(identity.map_err(|error| config("client certificate", error))?);
+            http = http.identity(identity.map_err(|error| config("client certificate", innermost(&error)))?);
         }
         let authorization = self.token.as_deref().map(authorization).transpose()?;
         let inner = Inner {
-            http: http.build().map_err(|error| config("TLS", error))?,
+            http: http.build().map_err(|error| config("TLS", innermost(&error)))?,
             endpoints,
             preferred: AtomicUsize::new(0),
             authorization,
@@ -154,6 +158,11 @@ impl ClientBuilder {
 
 fn config(what: &'static str, why: impl fmt::Display) -> ClientError {
     ClientError::Config { what, why: why.to_string() }
+}
+
+/// What is at the bottom of an error: the libraries above only say that something went wrong.
+pub(super) fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 fn check_endpoint(text: &str) -> Result<String, ClientError> {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::Client;
+use super::{Client, innermost};
 use crate::client::ClientError;
 use crate::client::backoff::Backoff;
 use crate::wire::{Problem, Revision};
@@ -240,7 +240,7 @@ impl Client {
 
 /// A connection that was not there, or broke.
 pub(super) fn unreachable_at(endpoint: &str, error: &reqwest::Error) -> Failure {
-    let tried = vec![format!("{endpoint}: {}", cause(error))];
+    let tried = vec![format!("{endpoint}: {}", innermost(error))];
     Failure::Passing(ClientError::Unreachable { tried }, Duration::ZERO)
 }
 
@@ -277,13 +277,4 @@ pub(super) fn refusal(received: &Received) -> Failure {
     }
     let wait = received.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     Failure::Passing(error, wait.map_or(Duration::ZERO, Duration::from_secs))
-}
-
-/// The innermost cause: `Connection refused` rather than `error sending request`.
-fn cause(error: &reqwest::Error) -> String {
-    let mut inner: &dyn std::error::Error = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }

@@ -41,9 +41,12 @@ async fn a_dry_run_computes_the_same_and_stores_nothing() {
     assert!(dry.receipt.is_none());
     assert_eq!((stage.local.log().len(), stage.cluster()), (log, before));
     assert!(dry.cluster.shards.contains_key(&id("d")));
+    let (present, dry_plan) = (stage.cluster().version(), Arc::clone(&dry.plan.unwrap().plan));
+    assert_eq!((dry.version, dry_plan.base.version), (present, present), "nothing is committed: no epoch passes");
     let real = stage.change(changes, balance()).await.unwrap();
-    assert_eq!(dry.plan.unwrap().plan.body, real.plan.unwrap().plan.body);
-    assert_eq!(*dry.cluster, Cluster { plans: BTreeMap::new(), plans_proposed: 0, ..(*real.cluster).clone() });
+    assert_eq!(dry_plan.body, real.plan.unwrap().plan.body);
+    let epoch = present.epoch;
+    assert_eq!(*dry.cluster, Cluster { plans: BTreeMap::new(), plans_proposed: 0, epoch, ..(*real.cluster).clone() });
 }
 
 #[tokio::test]

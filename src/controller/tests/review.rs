@@ -49,7 +49,15 @@ async fn checks_are_numbered_by_level_and_name_the_shards() {
     }
     let record = stage.change(Vec::new(), balance()).await.unwrap().plan.unwrap();
     let codes: Vec<_> = record.plan.checks.iter().map(|check| (check.code.as_str(), check.name.as_str())).collect();
-    assert_eq!(codes, [("W1", "single-node-shard"), ("W2", "zone-single"), ("C1", "checked"), ("C2", "driver")]);
+    let expected = [
+        ("W1", "single-node-shard"),
+        ("W2", "zone-single"),
+        ("C1", "checked"),
+        ("C2", "driver"),
+        ("C3", "coverage"),
+        ("C4", "open-slots"),
+    ];
+    assert_eq!(codes, expected);
     assert!(named(&record, "single-node-shard").unwrap().text.ends_with("of b, c, d"));
     assert!(named(&record, "zone-single").unwrap().text.contains("node of a stands"));
 }

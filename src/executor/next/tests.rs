@@ -76,7 +76,7 @@ fn set(record: &mut PlanRecord, state: RolloutState) {
 /// The step of a leader that has just looked.
 fn step(record: &PlanRecord, hand: &mut Hand, now_ms: u64) -> Step {
     hand.observe(record.rollout.as_ref().unwrap(), now_ms, record.plan.created_at.plus_ms(now_ms));
-    next(record, DriverKind::Manual, true, hand, now_ms)
+    next(record, DriverKind::Manual, true, hand, now_ms, Instant(0))
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn the_overlap_counts_from_the_begin_whoever_leads_and_whatever_the_clock_does()
     let ask = |record: &PlanRecord, hand: &mut Hand, now_ms, now| {
         hand.observe(record.rollout.as_ref().unwrap(), now_ms, now);
         hand.executed.insert(ActionId(1), now_ms);
-        next(record, DriverKind::Flip, true, hand, now_ms)
+        next(record, DriverKind::Flip, true, hand, now_ms, Instant(0))
     };
     let mut hand = Hand::new(0);
     assert_eq!(ask(&record, &mut hand, 5_000, begun.plus_ms(400)), Step::Wait(Some(600)), "an earlier leader began it");
@@ -210,7 +210,7 @@ fn the_overlap_counts_from_the_begin_whoever_leads_and_whatever_the_clock_does()
 #[test]
 fn an_outside_mover_is_left_alone_until_everything_is_done() {
     let mut record = record(vec![shift("a", "c", "0-3"), shift("b", "c", "9000-9003")], |_| {});
-    let ask = |record: &PlanRecord| next(record, DriverKind::Manual, false, &mut Hand::new(0), 0);
+    let ask = |record: &PlanRecord| next(record, DriverKind::Manual, false, &mut Hand::new(0), 0, Instant(0));
     assert_eq!(ask(&record), Step::Wait(None));
     put(&mut record, ActionState::Begun, [1, 2]);
     assert_eq!(ask(&record), Step::Wait(None));
@@ -232,4 +232,24 @@ fn paused_blocked_and_aborting_begin_nothing() {
         put(&mut record, ActionState::Begun, [1]);
         assert_eq!(step(&record, &mut Hand::new(0), 0), Step::Execute(ids([1])), "what is in flight is finished");
     }
+}
+
+#[test]
+fn actions_start_inside_the_time_windows_only_and_are_undone_at_any_time() {
+    // 1970-01-01 was a Thursday.
+    let window = || vec!["thu 10:00-11:00".parse().unwrap()];
+    let mut record = record(vec![shift("a", "c", "0-3"), shift("b", "c", "9000-9003")], |l| l.windows = window());
+    let at = |hour: u64, minute: u64| Instant((hour * 60 + minute) * 60_000);
+    let ask = |record: &PlanRecord, now| next(record, DriverKind::Manual, true, &mut Hand::new(0), 0, now);
+    assert_eq!(ask(&record, at(9, 0)), Step::Wait(Some(WINDOW_LOOK_MS)), "the wall clock may be set meanwhile");
+    assert_eq!(ask(&record, Instant(at(9, 59).0 + 55_000)), Step::Wait(Some(5_000)));
+    assert_eq!(ask(&record, at(10, 0)), Step::Begin(ids([1, 2])));
+    assert_eq!(ask(&record, at(11, 0)), Step::Wait(Some(WINDOW_LOOK_MS)));
+    put(&mut record, ActionState::Begun, [1]);
+    assert_eq!(ask(&record, at(11, 0)), Step::Execute(ids([1])), "what is in flight goes on");
+    put(&mut record, ActionState::Done, [1]);
+    put(&mut record, ActionState::Failed, [2]);
+    assert!(matches!(ask(&record, at(11, 0)), Step::Block(_)), "nothing waits for the window");
+    record.rollout.as_mut().unwrap().state = RolloutState::RollingBack;
+    assert_eq!(ask(&record, at(11, 0)), Step::Begin(ids([1])));
 }

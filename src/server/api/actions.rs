@@ -25,7 +25,7 @@ pub struct ActionPath {
     #[param(value_type = schema::Name, inline)]
     pub plan: PlanId,
     /// The action's id: `a-` and its number.
-    #[param(value_type = String, pattern = "^a-[0-9]{1,9}$", example = "a-1")]
+    #[param(value_type = String, pattern = "^a-(0|[1-9][0-9]{0,8})$", example = "a-1")]
     #[serde(deserialize_with = "action_id")]
     pub action: ActionId,
 }
@@ -47,6 +47,18 @@ impl App {
         let is_asked = |action: &crate::wire::RolloutAction| action.action.id.0.to_string() == id;
         self.steer(caller, &plan, op, is_asked).await.map(Json)
     }
+
+    /// Commits what needs no more than the action's name.
+    async fn acknowledge_by(
+        &self,
+        path: ActionPath,
+        input: &Input<MaybeJson<ReasonRequest>>,
+        op: impl FnOnce(ClusterName, PlanId, Vec<ActionId>) -> Op,
+    ) -> Result<Json<RolloutAnswer>, ApiError> {
+        let caller = input.caller(input.body.0.reason.as_ref());
+        let op = op(path.cluster.clone(), path.plan.clone(), vec![path.action]);
+        self.acknowledge(&caller, path, op).await
+    }
 }
 
 /// Take an action: from now on the mover works on it. While the rollout rolls back: take it to undo it.
@@ -58,10 +70,7 @@ pub async fn begin_action(
     At(path): At<ActionPath>,
     input: Input<MaybeJson<ReasonRequest>>,
 ) -> Result<Json<RolloutAnswer>, ApiError> {
-    let caller = input.caller(input.body.0.reason.as_ref());
-    let actions = vec![path.action];
-    let op = Op::Begin { cluster: path.cluster.clone(), plan: path.plan.clone(), actions };
-    app.acknowledge(&caller, path, op).await
+    app.acknowledge_by(path, &input, |cluster, plan, actions| Op::Begin { cluster, plan, actions }).await
 }
 
 /// Acknowledge an action: its slots are where they belong.
@@ -73,10 +82,7 @@ pub async fn finish_action(
     At(path): At<ActionPath>,
     input: Input<MaybeJson<ReasonRequest>>,
 ) -> Result<Json<RolloutAnswer>, ApiError> {
-    let caller = input.caller(input.body.0.reason.as_ref());
-    let actions = vec![path.action];
-    let op = Op::Finish { cluster: path.cluster.clone(), plan: path.plan.clone(), actions };
-    app.acknowledge(&caller, path, op).await
+    app.acknowledge_by(path, &input, |cluster, plan, actions| Op::Finish { cluster, plan, actions }).await
 }
 
 /// Give an action up: its slots are where they were.

@@ -144,7 +144,7 @@ pub struct WriteHeaders {
 #[expect(dead_code, reason = "describes the headers; the extractor reads them")]
 pub struct ConditionalHeaders {
     /// The resource's revision as its `ETag` says it.
-    #[param(rename = "If-Match", pattern = "^\"r[0-9]{1,19}\"$", example = "\"r1\"")]
+    #[param(rename = "If-Match", pattern = "^\"r(0|[1-9][0-9]{0,18})\"$", example = "\"r1\"")]
     if_match: String,
     /// Makes a retry safe: the same key with the same request is answered once more, and nothing is done again.
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 128, pattern = "^[ -~]+$")]

@@ -7,6 +7,7 @@ use axum::response::Response;
 use super::plans::respond;
 use super::{PlanPath, WriteHeaders, tagged};
 use crate::controller::{Caller, Op, Propose};
+use crate::domain::{ClusterName, PlanId};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson};
 use crate::server::query::At;
@@ -27,6 +28,18 @@ impl App {
             empty_because: None,
         };
         Ok(tagged(StatusCode::OK, record.revision, answer))
+    }
+
+    /// Ends a plan before it started.
+    async fn end(
+        &self,
+        path: &PlanPath,
+        input: &Input<MaybeJson<EndRequest>>,
+        op: impl FnOnce(ClusterName, PlanId, bool) -> Op,
+    ) -> Result<Response, ApiError> {
+        let MaybeJson(end) = &input.body;
+        let op = op(path.cluster.clone(), path.plan.clone(), end.revert_intent);
+        self.review(&input.caller(end.reason.as_ref()), path, op).await
     }
 }
 
@@ -59,9 +72,7 @@ pub async fn reject_plan(
     At(path): At<PlanPath>,
     input: Input<MaybeJson<EndRequest>>,
 ) -> Result<Response, ApiError> {
-    let MaybeJson(end) = &input.body;
-    let (cluster, plan, revert_intent) = (path.cluster.clone(), path.plan.clone(), end.revert_intent);
-    app.review(&input.caller(end.reason.as_ref()), &path, Op::Reject { cluster, plan, revert_intent }).await
+    app.end(&path, &input, |cluster, plan, revert_intent| Op::Reject { cluster, plan, revert_intent }).await
 }
 
 /// Withdraw a plan.
@@ -73,9 +84,7 @@ pub async fn withdraw_plan(
     At(path): At<PlanPath>,
     input: Input<MaybeJson<EndRequest>>,
 ) -> Result<Response, ApiError> {
-    let MaybeJson(end) = &input.body;
-    let (cluster, plan, revert_intent) = (path.cluster.clone(), path.plan.clone(), end.revert_intent);
-    app.review(&input.caller(end.reason.as_ref()), &path, Op::Withdraw { cluster, plan, revert_intent }).await
+    app.end(&path, &input, |cluster, plan, revert_intent| Op::Withdraw { cluster, plan, revert_intent }).await
 }
 
 /// Propose a successor of a plan from the state as it is now. Approvals do not carry over.

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{PlanPath, WriteHeaders};
 use crate::controller::{Caller, Op, PlanRecord, SteerVerb};
-use crate::domain::Rejection;
+use crate::domain::{Instant, Rejection};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson};
 use crate::server::query::{At, Consistency, Fresh, Read};
@@ -65,10 +65,10 @@ impl Shown {
 }
 
 /// The rollout of a plan, with some of its actions.
-fn view(record: &PlanRecord, shown: impl Fn(&RolloutAction) -> bool) -> Result<RolloutView, ApiError> {
+fn view(record: &PlanRecord, now: Instant, shown: impl Fn(&RolloutAction) -> bool) -> Result<RolloutView, ApiError> {
     let rollout = record.rollout.as_ref();
     let rollout = rollout.ok_or_else(|| Rejection::not_found("rollout", &record.plan.id))?;
-    Ok(views::rollout(record, rollout, shown))
+    Ok(views::rollout(record, rollout, now, shown))
 }
 
 impl App {
@@ -84,7 +84,7 @@ impl App {
         let receipt = receipt.map_err(|error| self.refuse(&path.cluster, error))?;
         let (cluster, record) = self.plan(path)?;
         let version = views::version_after(Some(&receipt), &cluster);
-        let rollout = view(&record, shown)?;
+        let rollout = view(&record, self.controller.now(), shown)?;
         Ok(RolloutAnswer { generation: version.generation.0, epoch: version.epoch.0, rollout })
     }
 
@@ -112,7 +112,7 @@ pub async fn show_rollout(
     Read(query): Read<RolloutQuery>,
 ) -> Result<Json<RolloutView>, ApiError> {
     let (_, record) = app.plan(&path)?;
-    view(&record, |action| query.actions.shows(action)).map(Json)
+    view(&record, app.controller.now(), |action| query.actions.shows(action)).map(Json)
 }
 
 /// Start an approved plan.

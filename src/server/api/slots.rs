@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use super::{ClusterPath, ReadQuery};
-use crate::domain::{ClusterName, Slot, hash_tag};
+use crate::domain::{ClusterName, Slot, hash_tag, is_plain_number};
 use crate::server::error::ApiError;
 use crate::server::query::{At, Consistency, Read};
 use crate::server::{Shared, views};
@@ -21,7 +21,15 @@ pub struct SlotPath {
     pub cluster: ClusterName,
     /// The slot.
     #[param(value_type = u16, maximum = 16383)]
+    #[serde(deserialize_with = "slot")]
     pub slot: Slot,
+}
+
+/// A number in the one way it is written: no sign, no leading zeros.
+fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Slot, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let number = is_plain_number(&text).then(|| text.parse().ok()).flatten().and_then(|n| Slot::new(n).ok());
+    number.ok_or_else(|| serde::de::Error::custom(format!("slot: {text:?} is not a number in 0..=16383")))
 }
 
 /// A key to look up.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, IF_NONE_MATCH};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::ClusterPath;
-use crate::domain::{ClusterName, Epoch, Generation, Rejection, Version};
+use crate::domain::{ClusterName, Epoch, Generation, Principal, Rejection, TokenId, Version};
 use crate::publish::Snapshot;
 use crate::server::error::ApiError;
 use crate::server::listener::Connection;
@@ -33,14 +33,14 @@ const CATCH_UP: Duration = Duration::from_secs(2);
 pub struct TopologyQuery {
     /// `GENERATION.EPOCH` that the client holds: answered once it is exceeded.
     #[serde(default, deserialize_with = "version")]
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,20}\\.[0-9]{1,20}$", example = "1772460300.41")]
+    #[param(value_type = Option<String>, pattern = "^(0|[1-9][0-9]{0,19})\\.(0|[1-9][0-9]{0,19})$", example = "1772460300.41")]
     pub after: Option<Version>,
     /// How long to wait for that, such as `30s` or `500ms`; bare numbers are seconds. At most 55 s.
     #[param(example = "30s")]
     pub wait: Option<String>,
     /// `GENERATION.EPOCH` that the answer must have reached: read your own writes.
     #[serde(default, deserialize_with = "version")]
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,20}\\.[0-9]{1,20}$")]
+    #[param(value_type = Option<String>, pattern = "^(0|[1-9][0-9]{0,19})\\.(0|[1-9][0-9]{0,19})$")]
     pub min_epoch: Option<Version>,
     /// 503 from a member that has not heard of a leader for more milliseconds than this.
     pub max_stale: Option<u64>,
@@ -53,7 +53,7 @@ pub struct TopologyQuery {
 #[utoipa::path(get, path = "/v1/clusters/{cluster}/topology", tag = "topology",
     params(ClusterPath, TopologyQuery,
         ("If-None-Match" = Option<String>, Header, description = "`ETag` of the snapshot held."),
-        ("Prefer" = Option<String>, Header, description = "`wait=30`: like `wait`, in seconds.")),
+        ("Prefer" = Option<String>, Header, description = "`wait=30`: like `wait`, in seconds. One that cannot be read is no preference (RFC 7240).")),
     responses(
         (status = 200, description = "The newest snapshot.", body = TopologyBody, headers(
             ("ETag" = String), ("Slotkeeper-Cluster" = String), ("Slotkeeper-Generation" = u64),
@@ -92,12 +92,26 @@ pub async fn topology(
     }
     // A body that may come with it is not waited with: the request is not kept.
     let (parts, _) = request.into_parts();
-    let found = app.wait_newer(&cluster, after, wait, parts.extensions.get::<Connection>()).await?;
+    let ends = Ends::of(&parts.extensions);
+    let found = app.wait_newer(&cluster, after, wait, &ends).await?;
     if let Some(snapshot) = found {
         return Ok(app.full(&snapshot, &parts.headers, false));
     }
     let newest = app.newest(&cluster)?;
     Ok(app.unchanged(&newest, &parts.headers))
+}
+
+/// What ends a wait before its time.
+struct Ends<'a> {
+    connection: Option<&'a Connection>,
+    token: Option<&'a TokenId>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(extensions: &'a Extensions) -> Self {
+        let caller = extensions.get::<Principal>();
+        Self { connection: extensions.get(), token: caller.and_then(|caller| caller.token.as_ref()) }
+    }
 }
 
 impl App {
@@ -159,7 +173,7 @@ impl App {
         cluster: &ClusterName,
         after: Version,
         wait: Duration,
-        connection: Option<&Connection>,
+        ends: &Ends<'_>,
     ) -> Result<Option<Arc<Snapshot>>, ApiError> {
         if wait.is_zero() {
             return Ok(None);
@@ -174,14 +188,24 @@ impl App {
         let wait = wait.saturating_sub(wait.mul_f64(self.controller.chance() / 16.0));
         let deadline = Instant::now() + wait;
         let stopped = async {
-            match connection {
+            match ends.connection {
                 Some(connection) => connection.stopped().await,
+                None => std::future::pending().await,
+            }
+        };
+        let gone = async {
+            match ends.token {
+                Some(token) => self.controller.token_gone(token).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             found = publisher.wait_newer(cluster, after, deadline - Instant::now()) => Ok(found),
             () = stopped => Ok(None),
+            () = gone => {
+                let detail = "the token was revoked or has expired while the request waited";
+                Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail))
+            }
         }
     }
 

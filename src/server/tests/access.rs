@@ -1,7 +1,8 @@
 //! The route table × the roles, and what proves who one is.
 
-use super::fixture::Server;
-use crate::domain::{DriverKind, Role};
+use super::fixture::{Answer, Server};
+use crate::controller::Caller;
+use crate::domain::{DriverKind, PrincipalName, Role};
 use crate::server::ServerConfig;
 use crate::server::routes::{Access, ROUTES};
 
@@ -127,4 +128,74 @@ async fn insecure_dev_needs_no_token_but_a_loopback_host_and_origin() {
     }
     let bad = server.raw(ask("localhost", "authorization: Bearer sk_x_y\r\n").as_bytes()).await;
     assert_eq!("unauthenticated", bad.problem(401), "a wrong token is never ignored");
+}
+
+#[tokio::test]
+async fn a_request_that_waits_ends_with_its_token() {
+    let server = Server::start().await;
+    let (generation, epoch) = server.import_published().await;
+    let path = format!("/v1/clusters/default/topology?after={generation}.{epoch}&wait=50s");
+    let poll = server.request(Role::Client, "GET", &path, &[], b"");
+    let id = server.token(Role::Client).split('_').nth(1).unwrap().to_owned();
+    let revoking = async {
+        server.somebody_waits().await;
+        let other = server.get("/v1/tokens").await.json()["items"].as_array().unwrap().len();
+        let revoked = server.send(Role::Admin, "DELETE", &format!("/v1/tokens/{id}"), &[], b"").await;
+        assert_eq!(200, revoked.status);
+        other
+    };
+    let started = std::time::Instant::now();
+    let (received, tokens) = tokio::join!(server.exchange(&poll), revoking);
+    assert_eq!("unauthenticated", Answer::parse(&received).problem(401));
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "it would have waited for 46 s at least");
+    assert_eq!(tokens - 1, server.get("/v1/tokens").await.json()["items"].as_array().unwrap().len());
+}
+
+#[tokio::test]
+async fn a_request_that_waits_ends_when_its_token_expires() {
+    let server = Server::start().await;
+    let (generation, epoch) = server.import_published().await;
+    let (caller, name) = (Caller::system("test"), PrincipalName::new("short").unwrap());
+    let end = Some(server.controller.now().plus_ms(1500));
+    let (_, secret) = server.controller.create_token(&caller, name, Role::Client, end).await.unwrap();
+    let poll = format!(
+        "GET /v1/clusters/default/topology?after={generation}.{epoch}&wait=50s HTTP/1.1\r\nhost: {}\r\n\
+         connection: close\r\nauthorization: Bearer {secret}\r\n\r\n",
+        server.address
+    );
+    assert_eq!("unauthenticated", server.raw(poll.as_bytes()).await.problem(401));
+}
+
+#[tokio::test]
+async fn the_last_admin_token_stays() {
+    let server = Server::start().await;
+    let admins = server.get("/v1/tokens").await.json();
+    let admins = admins["items"].as_array().unwrap().iter().filter(|token| token["role"] == "admin");
+    let admins: Vec<String> = admins.map(|token| token["id"].as_str().unwrap().to_owned()).collect();
+    let own = server.token(Role::Admin).split('_').nth(1).unwrap();
+    // One that expires counts until it has.
+    for id in admins.iter().filter(|id| *id != own) {
+        assert_eq!(200, server.send(Role::Admin, "DELETE", &format!("/v1/tokens/{id}"), &[], b"").await.status);
+    }
+    let path = format!("/v1/tokens/{own}");
+    let refused = server.send(Role::Admin, "DELETE", &path, &[], b"").await;
+    assert_eq!("last-admin-token", refused.problem(409));
+    let another = server.post("/v1/tokens", r#"{"name":"heir","role":"admin"}"#).await;
+    assert_eq!(201, another.status);
+    assert_eq!(200, server.send(Role::Admin, "DELETE", &path, &[], b"").await.status);
+    assert_eq!("unauthenticated", server.get("/v1/tokens").await.problem(401));
+}
+
+#[tokio::test]
+async fn without_tokens_the_last_one_may_go() {
+    let config = ServerConfig { insecure_dev: true, ..ServerConfig::default() };
+    let server = Server::start_with(config, DriverKind::Flip).await;
+    let tokens = server.get("/v1/tokens").await.json();
+    let head = format!("host: {}\r\nconnection: close\r\n\r\n", server.address);
+    for token in tokens["items"].as_array().unwrap() {
+        let request = format!("DELETE /v1/tokens/{} HTTP/1.1\r\n{head}", token["id"].as_str().unwrap());
+        assert_eq!(200, server.raw(request.as_bytes()).await.status);
+    }
+    let left = server.raw(format!("GET /v1/tokens HTTP/1.1\r\n{head}").as_bytes()).await.json();
+    assert_eq!(serde_json::json!([]), left["items"]);
 }

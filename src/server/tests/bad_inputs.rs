@@ -43,12 +43,16 @@ async fn values_that_cannot_be_are_422_and_named() {
         ("POST", "/v1/clusters/default/plans", r#"{"limits":{"slots_per_move":0}}"#, "limits.slots_per_move"),
         ("PATCH", &shard, r#"{"pinned":[[0,5],[5,9]]}"#, "pinned"),
         ("PATCH", &shard, r#"{"pinned":[[9,5]]}"#, "pinned[0]"),
+        ("PATCH", &shard, r#"{"pinned":[[1,2,3]]}"#, "pinned[0]"),
+        ("PATCH", &shard, r#"{"weight":1e999}"#, "weight"),
         ("PATCH", &shard, r#"{"pinned":[[0,16384]]}"#, "pinned[0][1]"),
         ("PATCH", &shard, r#"{"weight":-1}"#, "weight"),
         ("PATCH", &shard, r#"{"max_slots":1.0}"#, "max_slots"),
         ("PATCH", &shard, r#"{"min_slots":9,"max_slots":3}"#, "min_slots"),
         ("GET", "/v1/clusters/default/slots/16384", "", "slot"),
         ("GET", "/v1/clusters/default/slots/-1", "", "slot"),
+        ("GET", "/v1/clusters/default/slots/+1", "", "slot"),
+        ("GET", "/v1/clusters/default/slots/007", "", "slot"),
         ("GET", "/v1/clusters/default/slots/1.0", "", "slot"),
         ("GET", "/v1/clusters/a%20b", "", "cluster"),
         ("GET", "/v1/clusters/default/plans/%F0%9F%98%80", "", "plan"),
@@ -157,10 +161,10 @@ async fn sizes_are_bounded() {
     assert_eq!("uri-too-long", server.get(&format!("/v1/{}", "y".repeat(70_000))).await.problem(414));
     let long = format!("x-long: {}", "y".repeat(17_000));
     let answer = server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await;
-    assert_eq!("headers-too-large", answer.problem(431));
+    assert_eq!(("headers-too-large".to_owned(), Some("1")), (answer.problem(431), answer.header("retry-after")));
     let long = format!("x-long: {}", "y".repeat(600_000));
     let answer = server.send(Role::Admin, "GET", "/v1/clusters", &[&long], b"").await;
-    assert_eq!("headers-too-large", answer.problem(431));
+    assert_eq!(("headers-too-large".to_owned(), Some("1")), (answer.problem(431), answer.header("retry-after")));
     let many: Vec<String> = (0..200).map(|n| format!("x-{n}: y")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!("headers-too-large", server.send(Role::Admin, "GET", "/v1/clusters", &many, b"").await.problem(431));
@@ -175,7 +179,14 @@ async fn ambiguous_requests_are_400_and_end_the_connection() {
         "content-length: 3\r\ntransfer-encoding: chunked\r\n",
         "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
         "content-length: 3\r\ncontent-length: 4\r\n",
+        "content-length: 3\r\ncontent-length: 3\r\n",
+        "content-length: 3\r\nx: y\r\nContent-Length: 3\r\n",
+        "content-length: 3, 3\r\n",
         "transfer-encoding: gzip\r\n",
+        "transfer-encoding: gzip, chunked\r\n",
+        "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked, chunked\r\n",
+        "transfer-encoding: chunked;q=1\r\n",
         "content-length: x\r\n",
     ] {
         let request = format!(
@@ -219,6 +230,12 @@ async fn queries_are_read_strictly() {
         "/v1/clusters/default/keyslot",
     ] {
         assert_eq!("malformed", server.get(path).await.problem(400), "{path}");
+    }
+    // RFC 7240: a preference that cannot be read is none; the answer comes at once.
+    let (g, e) = server.import_published().await;
+    let path = format!("/v1/clusters/default/topology?after={g}.{e}");
+    for preference in ["prefer: wait=abc", "prefer: wait=-1", "prefer: wait", "prefer: wait=0"] {
+        assert_eq!(204, server.send(Role::Admin, "GET", &path, &[preference], b"").await.status, "{preference}");
     }
     let answer = server.send(Role::Admin, "GET", "/v1/clusters", &["accept: text/html"], b"").await;
     assert_eq!("not-acceptable", answer.problem(406));

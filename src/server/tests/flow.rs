@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::Server;
-use crate::domain::{DriverKind, Role};
+use crate::domain::{DriverKind, Role, is_open};
 
 const CLUSTER: &str = "/v1/clusters/default";
 
@@ -250,9 +250,49 @@ async fn movers_touch_no_cluster_that_moves_by_itself() {
     let (href, _) = proposed(&server).await;
     let answer = server.as_role(Role::Mover, "POST", &format!("{href}/rollout/actions/a-1/done"), "").await;
     assert_eq!("conflict", answer.problem(409));
-    for (action, field) in [("1", "action"), ("a-x", "action"), ("a--1", "action")] {
+    for (action, field) in [("1", "action"), ("a-x", "action"), ("a--1", "action"), ("a-01", "action")] {
         let answer = server.as_role(Role::Mover, "POST", &format!("{href}/rollout/actions/{action}/done"), "").await;
         assert_eq!("invalid", answer.problem(422));
         assert_eq!(field, answer.json()["field"]);
     }
+}
+
+#[tokio::test]
+async fn outside_of_its_time_windows_a_rollout_waits_and_says_until_when() {
+    let server = Server::start().await;
+    server.import_two().await;
+    // One of the two is closed, whenever this runs.
+    let windows = ["mon 00:00-00:01", "thu 00:00-00:01"];
+    let closed = windows.into_iter().find(|text| !is_open(&[text.parse().unwrap()], server.controller.now())).unwrap();
+    let patch = |windows: Value| json!({"policy": {"limits": {"windows": windows}}}).to_string();
+    let configure = async |revision: &str, windows: Value| {
+        let head = ["content-type: application/json", revision];
+        server.send(Role::Admin, "PATCH", CLUSTER, &head, patch(windows).as_bytes()).await
+    };
+    let bad = configure("if-match: \"r1\"", json!(["mon 25:00-26:00"])).await;
+    assert_eq!("invalid", bad.problem(422));
+    assert_eq!("policy.limits.windows[0]", bad.json()["field"]);
+    let set = configure("if-match: \"r1\"", json!([closed])).await.json();
+    assert_eq!(json!([closed]), set["cluster"]["policy"]["limits"]["windows"]);
+    // A plan may only be narrower.
+    let wider = json!({"add": [{"host": "10.0.0.4", "port": 7000}], "limits": {"windows": []}}).to_string();
+    let refused = server.as_role(Role::Operator, "POST", &format!("{CLUSTER}/plans"), &wider).await;
+    assert_eq!("plan.limits.windows", {
+        refused.problem(422);
+        refused.json()["field"].clone()
+    });
+
+    let (href, plan) = proposed(&server).await;
+    assert_eq!(json!([closed]), plan["limits"]["windows"]);
+    let approval = json!({"digest": plan["digest"]}).to_string();
+    server.as_role(Role::Approver, "POST", &format!("{href}/approvals"), &approval).await;
+    let started = server.as_role(Role::Operator, "POST", &format!("{href}/rollout"), "").await;
+    assert_eq!(201, started.status, "a rollout may start: it waits by itself");
+    let until = started.json()["rollout"]["waits_until"].as_str().unwrap().to_owned();
+    assert!(until.ends_with("T00:00:00Z"), "{until}");
+    let begin = format!("{href}/rollout/actions/a-1/begin");
+    let early = server.as_role(Role::Mover, "POST", &begin, "").await;
+    assert_eq!("action-refused", early.problem(409));
+    assert!(early.json()["detail"].as_str().unwrap().contains("time windows"), "{}", early.json());
+    assert_eq!("running", server.get(&format!("{href}/rollout")).await.json()["state"]);
 }

@@ -10,6 +10,7 @@ use super::rollout::{end_when_idle, running, running_mut};
 use super::{Context, Step, TEXT_MAX_BYTES, count, cut};
 use crate::domain::{
     Action, ActionId, ActionProgress, ActionState, DriverKind, PlanId, Rejection, Role, Rollout, RolloutState, ShardId,
+    opens_at,
 };
 
 pub(super) fn begin(
@@ -49,7 +50,16 @@ pub(super) fn begin(
         };
         return Err(refuse(action.id, why.to_owned()));
     }
-    let overlap_ms = cluster.plans[id].plan.limits.overlap_ms;
+    let limits = &cluster.plans[id].plan.limits;
+    // Undoing is never made to wait.
+    if let Some(opens) = opens_at(&limits.windows, context.now).filter(|_| way == Way::Forward) {
+        let minutes = usize::try_from(opens.since_ms(context.now).div_ceil(60_000)).expect("within a week");
+        return Err(refuse(
+            todo[0].id,
+            format!("outside of the plan's time windows; they open in {}", count(minutes, "minute")),
+        ));
+    }
+    let overlap_ms = limits.overlap_ms;
     let mut load = Load::of(cluster, id);
     let mut landed = 0;
     for action in &todo {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::cluster::CLUSTERS_MAX;
 use super::super::{Cluster, Event, Receipt, State, invariants};
 use super::{Context, Step, check_revision};
-use crate::domain::{ClusterId, ClusterName, DriverKind, Epoch, Generation, Policy, Rejection, SlotTable};
+use crate::domain::{ClusterId, ClusterName, DriverKind, Epoch, Generation, Policy, Rejection, SlotTable, Window};
 
 impl State {
     pub(super) fn create_cluster(
@@ -114,10 +114,17 @@ fn policy_changes(before: &Policy, after: &Policy) -> Vec<String> {
             ("slots_per_second", optional(limits.slots_per_second.map(u64::from))),
             ("bytes_per_second", optional(limits.bytes_per_second)),
             ("overlap_ms", limits.overlap_ms.to_string()),
+            ("windows", windows(&limits.windows)),
         ]
     };
     let pairs = fields(before).into_iter().zip(fields(after)).filter(|(old, new)| old != new);
     pairs.map(|((name, old), (_, new))| format!("{name} {old} -> {new}")).collect()
+}
+
+/// The windows, or that there are none.
+fn windows(windows: &[Window]) -> String {
+    let texts: Vec<String> = windows.iter().map(ToString::to_string).collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
 fn check(driver: DriverKind, policy: &Policy) -> Result<(), Rejection> {

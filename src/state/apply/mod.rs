@@ -149,7 +149,7 @@ impl State {
             Op::CreateToken { id, name, role, secret_sha256, expires_at } => {
                 self.create_token(id, name, *role, secret_sha256, *expires_at)
             }
-            Op::RevokeToken { id } => self.revoke_token(id),
+            Op::RevokeToken { id, may_be_last } => self.revoke_token(id, *may_be_last),
         }
     }
 

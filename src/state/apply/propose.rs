@@ -7,7 +7,9 @@ use super::super::cluster::OPEN_PLANS_MAX;
 use super::super::{Brought, Cluster, Event, PlanRecord};
 use super::fresh::refuse_state;
 use super::{Context, count};
-use crate::domain::{ActionKind, CheckLevel, Digest, Limits, Plan, PlanId, PlanState, PlanVerb, Rejection, SlotSet};
+use crate::domain::{
+    ActionKind, CheckLevel, Digest, Limits, Plan, PlanId, PlanState, PlanVerb, Rejection, SlotSet, are_within,
+};
 
 /// Stores the plan and says what it is.
 pub(super) fn propose(
@@ -170,6 +172,9 @@ fn check_limits(limits: &Limits, policy: &Limits) -> Result<(), Rejection> {
         if let Some(most) = most.filter(|&most| asked.is_none_or(|asked| asked > most)) {
             return Err(Rejection::invalid(&field(name), &format!("is looser than the policy's {most}")));
         }
+    }
+    if !are_within(&limits.windows, &policy.windows) {
+        return Err(Rejection::invalid(&field("windows"), &"are open at times when the policy's are not"));
     }
     Ok(())
 }

@@ -41,8 +41,13 @@ impl State {
         Ok(step(id, format!("token created for {name}, role {role}")))
     }
 
-    pub(super) fn revoke_token(&mut self, id: &TokenId) -> Result<Step, Rejection> {
-        let token = self.tokens.remove(id).ok_or_else(|| Rejection::not_found("token", id))?;
+    pub(super) fn revoke_token(&mut self, id: &TokenId, may_be_last: bool) -> Result<Step, Rejection> {
+        let token = self.tokens.get(id).cloned().ok_or_else(|| Rejection::not_found("token", id))?;
+        let opens = |token: &Token| token.role == Role::Admin && token.expires_at.is_none_or(|end| self.now < end);
+        if !may_be_last && opens(&token) && !self.tokens.values().any(|other| other.id != *id && opens(other)) {
+            return Err(Rejection::LastAdminToken { token: id.to_string() });
+        }
+        self.tokens.remove(id);
         Ok(step(id, format!("token of {}, role {}, revoked", token.name, token.role)))
     }
 }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::domain::{
     ActionId, CheckLevel, ClusterId, Digest, Fingerprint, LoadMetric, NodeId, PrincipalName, ShardId, ShardState, Slot,
-    SlotRange, Weight,
+    SlotRange, Weight, Window,
 };
 use crate::wire::schema;
 use crate::wire::timestamp::Timestamp;
@@ -331,6 +331,10 @@ pub struct LimitsView {
     /// How long a flipped range stays listed as moving.
     #[schema(maximum = 86_400_000)]
     pub overlap_ms: u64,
+    /// Weekly times, in UTC, in which actions may start; any time when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::WindowText>, max_items = 32)]
+    pub windows: Vec<Window>,
 }
 
 /// One approval.

@@ -75,6 +75,7 @@ impl TryFrom<LimitsView> for Limits {
             slots_per_second: limits.slots_per_second,
             bytes_per_second: limits.bytes_per_second,
             overlap_ms: limits.overlap_ms,
+            windows: limits.windows,
         };
         limits.validate()?;
         Ok(limits)
@@ -198,7 +199,7 @@ fn body(view: &PlanView) -> Result<PlanBody, Invalid> {
 }
 
 fn shard(view: &super::ShardChangeView) -> Result<ShardChange, Invalid> {
-    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
+    let number = |text: &str| crate::domain::is_plain_number(text).then(|| text.parse::<u64>().ok()).flatten();
     let quota = match view.quota.split_once('/') {
         None => number(&view.quota).map(|numerator| Quota { numerator, denominator: 1 }),
         Some((n, d)) => number(n).zip(number(d)).map(|(numerator, denominator)| Quota { numerator, denominator }),

@@ -123,6 +123,7 @@ impl From<&Limits> for LimitsView {
             slots_per_second: limits.slots_per_second,
             bytes_per_second: limits.bytes_per_second,
             overlap_ms: limits.overlap_ms,
+            windows: limits.windows.clone(),
         }
     }
 }

@@ -84,6 +84,7 @@ fn example() -> Plan {
             slots_per_second: None,
             bytes_per_second: None,
             overlap_ms: 0,
+            windows: Vec::new(),
         },
         approvals_required: 1,
         author_may_approve: false,

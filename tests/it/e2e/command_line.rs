@@ -156,6 +156,11 @@ async fn clusters_members_tokens_and_settings() {
     let shown = json(m, &["cluster", "show", "other"]);
     assert_eq!((&shown["policy"]["approvals"], &shown["policy"]["limits"]["slots_per_second"]), (&json!(2), &json!(7)));
     assert!(ends(m, &["cluster", "configure", "other"], 2).contains("nothing to change"));
+    let nights = ["cluster", "configure", "other", "--approvals", "1", "--window", "mon-fri 22:00-06:00"];
+    let said = says(m, &nights, &["1 approval,", "mon-fri 22:00-06:00 (UTC)"]);
+    assert!(!said.contains("1 approvals"), "{said}");
+    ends(m, &["cluster", "configure", "other", "--window", "22:00-06:00"], 2);
+    says(m, &["cluster", "configure", "other", "--window", "none"], &["any time"]);
     ends(m, &["cluster", "show", "nobody"], 5);
     ends(m, &["cluster", "check", "other"], 1);
 
@@ -178,6 +183,9 @@ async fn clusters_members_tokens_and_settings() {
     let id = text(&created["token"], "id");
     let secret = folder.path().join("alice.token");
     std::fs::write(&secret, text(&created, "secret")).unwrap();
+    let readable = ends(m, &["--token-file", secret.to_str().unwrap(), "status"], 2);
+    assert!(readable.contains("alice.token") && readable.contains("chmod 600"), "{readable}");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let alice = ["--token-file", secret.to_str().unwrap()];
     says(m, &[&["status"][..], &alice].concat(), &["you are alice (viewer)"]);
     ends(m, &[&["cluster", "create", "mine"][..], &alice].concat(), 4);
@@ -219,7 +227,8 @@ async fn nodes_and_shards_change_what_is_desired() {
     assert_eq!(drained["node"]["state"], "draining", "{drained}");
     assert!(drained["plan"]["id"].is_string(), "{drained}");
     assert_eq!(json(m, &["shard", "show", LAST])["state"], "active");
-    says(m, &["node", "undrain", LAST], &["is active again"]);
+    let said = says(m, &["node", "undrain", LAST], &["is active again", &LAST[..8]]);
+    assert!(!said.contains(LAST), "{said}");
     assert_eq!(json(m, &["node", "show", LAST])["state"], "active");
 
     assert_eq!(json(m, &["shard", "list"]).as_array().unwrap().len(), 4);
@@ -229,7 +238,8 @@ async fn nodes_and_shards_change_what_is_desired() {
     assert_eq!((&set["shard"]["weight"], &set["shard"]["max_slots"]), (&json!(2), &json!(8000)));
     assert!(set["plan"]["id"].is_string(), "{set}");
     assert!(ends(m, &["shard", "drain", LAST], 8).contains("--yes"));
-    says(m, &["shard", "drain", LAST, "-y", "--no-propose"], &["is draining"]);
+    let said = says(m, &["shard", "drain", LAST, "-y", "--no-propose"], &["is draining", &LAST[..8]]);
+    assert!(!said.contains(LAST), "{said}");
     assert_eq!(json(m, &["shard", "show", LAST])["state"], "draining");
     says(m, &["shard", "undrain", LAST], &["is active again"]);
     ends(m, &["shard", "show", "nobody"], 5);
@@ -244,6 +254,7 @@ async fn nodes_and_shards_change_what_is_desired() {
     assert_eq!(m.cli_ok(&["slot", "of-key", "foo"]).trim(), "12182");
     let audit = says(m, &["audit", "list"], &["node.add", &LAST[..8], " | more"]);
     assert!(!audit.contains(LAST), "{audit}");
+    assert!(audit.lines().all(|line| line.chars().count() <= 94), "{audit}");
     says(m, &["audit", "list", "-o", "wide"], &[LAST]);
     let adds = json(m, &["audit", "list", "--action", "node.add"]);
     assert_eq!(names(&adds, "subject"), ["new-1", "new-2"]);
@@ -299,7 +310,8 @@ async fn plans_are_proposed_compared_and_reviewed() {
     let last = text(&other, "id");
     assert!(ends(m, &["plan", "approve", last, "--digest", &wrong], 3).contains("digest"));
     assert_eq!(json(m, &["plan", "show", last])["state"], "proposed");
-    says(m, &["plan", "reject", last, "--revert-intent", "--reason", "not now"], &["is rejected"]);
+    let said = says(m, &["plan", "reject", last, "--revert-intent", "--reason", "not now"], &["is rejected"]);
+    assert!(said.contains("Taken back: ") || said.contains("Left as it is: "), "{said}");
     assert_eq!(json(m, &["shard", "show", LAST])["state"], "active");
     assert!(ends(m, &["plan", "start", last, "--yes"], 3).contains(last));
     let listed = json(m, &["plan", "list", "--state", "rejected"]);
@@ -345,7 +357,8 @@ async fn rollouts_are_watched_and_steered() {
     ends(m, &["rollout", "throttle", "--slots-per-second", "none"], 0);
     says(m, &["rollout", "pause", "--reason", "look"], &["paused"]);
     says(m, &["rollout", "resume"], &["running"]);
-    says(m, &["rollout", "show", id, "--full"], &["4096 slots", "started by"]);
+    let said = says(m, &["rollout", "show", id, "--full"], &["4096 slots", "started by", &LAST[..8]]);
+    assert!(!said.contains(LAST), "{said}");
     assert!(ends(m, &["rollout", "abort"], 8).contains("--yes"));
     assert!(ends(m, &["rollout", "rollback"], 8).contains("--yes"));
     m.cli_ok(&["rollout", "abort", "--yes", "--reason", "enough"]);

@@ -1,21 +1,39 @@
-//! What a reviewer should know before approving: the checks that come with a plan.
+//! What a reviewer should know before approving: the checks that come with a plan, wherever it is made.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::{ActionKind, Check, CheckLevel, DriverKind, Goal, NodeId, NodeState, PlanBody, Shard, ShardId};
-use crate::driver;
-use crate::state::Cluster;
+use super::Input;
+use crate::domain::{
+    ActionKind, Check, CheckLevel, DriverKind, Goal, Limits, Node, NodeId, NodeState, PlanBody, Shard, ShardId, SlotSet,
+};
 
 /// Most names listed in one sentence.
 const NAMES_MAX: usize = 5;
 
-/// What the checks look at: the cluster as desired, and the body of the plan.
+/// Most ranges listed in one sentence.
+const RANGES_MAX: usize = 4;
+
+/// What the checks look at: the cluster as desired, and the plan's body.
+#[derive(Clone, Copy, Debug)]
 pub struct Looked<'a> {
-    pub cluster: &'a Cluster,
+    /// What was planned from.
+    pub input: Input<'a>,
+    /// The nodes of the shards; one that is not known yet is taken for a good one.
+    pub nodes: &'a BTreeMap<&'a NodeId, &'a Node>,
+    /// Ranges that are still on their way from an earlier rollout.
+    pub moving: usize,
+    /// Remarks on where the cluster was read from, a sentence each.
+    pub notes: &'a [String],
+    /// How the slots will move.
+    pub driver: DriverKind,
+    /// What the plan does.
     pub body: &'a PlanBody,
+    /// For what.
     pub goal: Goal,
+    /// How fast.
+    pub limits: &'a Limits,
+    /// Whether it undoes another plan.
     pub reverts: bool,
-    pub lost: &'a BTreeSet<ShardId>,
 }
 
 /// What one check found, without its code.
@@ -45,6 +63,7 @@ impl Finding {
 }
 
 /// Every check, the failing ones first, then warnings; numbered within their level.
+#[must_use]
 pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
     let mut findings = vec![
         Some(minimal(looked)),
@@ -53,12 +72,16 @@ pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
         emptied(looked),
         stale_cache(looked),
         unfenced(looked),
-        unassigned(looked),
+        unenforced(looked),
+        Some(coverage(looked)),
+        windows(looked),
         off_balance(looked),
         single_node(looked),
         one_zone(looked),
         large(looked),
+        Some(open_slots(looked)),
     ];
+    findings.extend(looked.notes.iter().map(|note| Some(Finding::warn("nodes", note.clone()))));
     findings.sort_by_key(|finding| finding.as_ref().map(|finding| std::cmp::Reverse(finding.level)));
     let mut numbers = [0_u32; 3];
     findings
@@ -96,9 +119,8 @@ fn minimal(looked: &Looked<'_>) -> Finding {
 }
 
 fn driver_able(looked: &Looked<'_>) -> Finding {
-    let kind = looked.cluster.driver;
-    let name = kind.as_str();
-    let refused = looked.body.actions.iter().find(|action| !driver::can(kind, &action.kind));
+    let name = looked.driver.as_str();
+    let refused = looked.body.actions.iter().find(|action| !looked.driver.can(&action.kind));
     match refused {
         None => Finding::ok("driver", format!("driver {name} can carry out every action")),
         Some(action) => Finding::fail("driver", format!("driver {name} cannot carry out action {}", action.id)),
@@ -107,14 +129,14 @@ fn driver_able(looked: &Looked<'_>) -> Finding {
 
 fn data_loss(looked: &Looked<'_>) -> Option<Finding> {
     let assigned = looked.body.actions.iter().filter_map(|action| match &action.kind {
-        ActionKind::AssignSlots { from: Some(from), .. } if looked.lost.contains(from) => {
+        ActionKind::AssignSlots { from: Some(from), .. } if looked.input.lost.contains(from) => {
             Some((from, action.kind.slots()))
         }
         _ => None,
     });
     let (from, slots): (BTreeSet<&ShardId>, Vec<usize>) = assigned.unzip();
     let (count, names) = (slots.iter().sum::<usize>(), listed(from.iter().map(|shard| shard.as_str())));
-    match (from.is_empty(), looked.cluster.driver) {
+    match (from.is_empty(), looked.driver) {
         (true, _) => None,
         (false, DriverKind::Flip) => {
             Some(Finding::warn("data-loss", format!("{count} slots of {names} start with an empty cache")))
@@ -141,7 +163,7 @@ fn emptied(looked: &Looked<'_>) -> Option<Finding> {
 }
 
 fn stale_cache(looked: &Looked<'_>) -> Option<Finding> {
-    if looked.cluster.driver != DriverKind::Flip {
+    if looked.driver != DriverKind::Flip {
         return None;
     }
     Some(if looked.reverts {
@@ -152,14 +174,48 @@ fn stale_cache(looked: &Looked<'_>) -> Option<Finding> {
 }
 
 fn unfenced(looked: &Looked<'_>) -> Option<Finding> {
-    (looked.cluster.driver == DriverKind::Redis).then(|| {
+    (looked.driver == DriverKind::Redis).then(|| {
         Finding::warn("unfenced", "a controller that was stopped can still send the nodes what it had in hand")
     })
 }
 
-fn unassigned(looked: &Looked<'_>) -> Option<Finding> {
-    let left = looked.body.certificate.unassigned.saturating_sub(looked.body.summary.assigned);
-    (left > 0).then(|| Finding::warn("unassigned", format!("{left} slots have no owner, also after this plan")))
+/// A limit that nobody keeps must not look like one that is kept.
+fn unenforced(looked: &Looked<'_>) -> Option<Finding> {
+    let bytes = looked.limits.bytes_per_second.filter(|_| !looked.driver.counts_bytes())?;
+    let name = looked.driver.as_str();
+    let text = format!("driver {name} sees no bytes: bytes_per_second {bytes} is not kept to; slots_per_second is");
+    Some(Finding::warn("unenforced-limit", text))
+}
+
+fn windows(looked: &Looked<'_>) -> Option<Finding> {
+    let texts: Vec<String> = looked.limits.windows.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| Finding::ok("time-windows", format!("actions start {} UTC only", texts.join(", "))))
+}
+
+fn coverage(looked: &Looked<'_>) -> Finding {
+    let mut left = looked.input.table.unassigned();
+    looked.body.moved_slots().iter().for_each(|slot| {
+        left.remove(slot);
+    });
+    if left.is_empty() {
+        return Finding::ok("coverage", "every slot has an owner afterwards");
+    }
+    let text = format!("{} slots have no owner, also after this plan: {}", left.len(), ranges(&left));
+    Finding::warn("unassigned", text)
+}
+
+fn ranges(slots: &SlotSet) -> String {
+    let ranges = slots.ranges();
+    let first: Vec<String> = ranges.iter().take(RANGES_MAX).map(ToString::to_string).collect();
+    let more = if ranges.len() > RANGES_MAX { ",…" } else { "" };
+    format!("{}{more}", first.join(","))
+}
+
+fn open_slots(looked: &Looked<'_>) -> Finding {
+    match looked.moving {
+        0 => Finding::ok("open-slots", "no slot is open"),
+        moving => Finding::warn("open-slots", format!("{moving} ranges are still on their way")),
+    }
 }
 
 fn off_balance(looked: &Looked<'_>) -> Option<Finding> {
@@ -170,10 +226,10 @@ fn off_balance(looked: &Looked<'_>) -> Option<Finding> {
 }
 
 fn single_node(looked: &Looked<'_>) -> Option<Finding> {
-    if looked.cluster.driver == DriverKind::Flip {
+    if looked.driver == DriverKind::Flip {
         return None;
     }
-    let single = serving(looked).filter(|shard| active(looked.cluster, shard).len() < 2);
+    let single = serving(looked).filter(|shard| active(looked, shard).len() < 2);
     let names: Vec<&str> = single.map(|shard| shard.id.as_str()).collect();
     (!names.is_empty()).then(|| {
         let text = format!("no replica could take over the slots of {}", listed(names.iter().copied()));
@@ -183,9 +239,9 @@ fn single_node(looked: &Looked<'_>) -> Option<Finding> {
 
 fn one_zone(looked: &Looked<'_>) -> Option<Finding> {
     let exposed = serving(looked).filter(|shard| {
-        let nodes = active(looked.cluster, shard);
-        let zones: BTreeSet<_> = nodes.iter().map(|node| &looked.cluster.nodes[*node].value.zone).collect();
-        nodes.len() > 1 && zones.len() == 1 && zones.first().is_some_and(|zone| zone.is_some())
+        let nodes = active(looked, shard);
+        let zones: BTreeSet<_> = nodes.iter().map(|id| looked.nodes.get(*id)?.zone.as_ref()).collect();
+        nodes.len() > 1 && zones.len() == 1 && zones.first().is_some_and(Option::is_some)
     });
     let names: Vec<&str> = exposed.map(|shard| shard.id.as_str()).collect();
     (!names.is_empty()).then(|| {
@@ -199,13 +255,16 @@ fn large(looked: &Looked<'_>) -> Option<Finding> {
 }
 
 /// Shards that own slots when the plan is done.
-fn serving<'a>(looked: &'a Looked<'_>) -> impl Iterator<Item = &'a Shard> {
-    let after = looked.body.shards.iter().filter(|change| change.after > 0);
-    after.filter_map(|change| looked.cluster.shards.get(&change.id)).map(|shard| &shard.value)
+fn serving<'a>(looked: &Looked<'a>) -> impl Iterator<Item = &'a Shard> {
+    let (shards, changes) = (looked.input.shards, &looked.body.shards);
+    changes.iter().filter(|change| change.after > 0).filter_map(|change| {
+        let index = shards.binary_search_by(|shard| shard.id.cmp(&change.id)).ok()?;
+        Some(&shards[index])
+    })
 }
 
-fn active<'a>(cluster: &Cluster, shard: &'a Shard) -> Vec<&'a NodeId> {
-    let stays = |node: &&NodeId| cluster.nodes.get(*node).is_some_and(|node| node.value.state == NodeState::Active);
+fn active<'a>(looked: &Looked<'_>, shard: &'a Shard) -> Vec<&'a NodeId> {
+    let stays = |id: &&NodeId| looked.nodes.get(*id).is_none_or(|node| node.state == NodeState::Active);
     shard.nodes().filter(stays).collect()
 }
 
