@@ -2,6 +2,7 @@
 
 mod args;
 mod config;
+mod descriptors;
 mod disaster;
 mod run;
 mod telemetry;

@@ -22,6 +22,7 @@ use crate::server::{self, ServerConfig};
 
 use super::args::{DevArgs, ServeArgs};
 use super::config::Config;
+use super::descriptors;
 use super::telemetry;
 
 /// The configuration or the data directory cannot be used as given.
@@ -127,7 +128,9 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     }
     let server_config = ServerConfig { insecure_dev: config.insecure_dev, ..ServerConfig::default() };
     let router = server::router(controller.clone(), server_config);
-    tasks.push(tokio::spawn(listener::serve(listener, router, Limits::default(), stopped(stopping))));
+    let limits = Limits::default();
+    let limits = Limits { connections_max: descriptors::connections(limits.connections_max), ..limits };
+    tasks.push(tokio::spawn(listener::serve(listener, router, limits, stopped(stopping))));
     info!(%address, "serving");
 
     let ended_early = tokio::select! {

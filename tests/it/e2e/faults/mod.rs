@@ -1,6 +1,7 @@
 //! What a group of real processes does when members are killed, stopped, cut off from each other, or told a wrong time:
 //! while clients write and read. Every trial ends with the same checks.
 
+mod chaos;
 mod clocks;
 mod kills;
 mod partitions;
@@ -28,6 +29,8 @@ struct Trial {
     group: Group,
     network: Option<Network>,
     timeline: Timeline,
+    /// For everything that is chosen at random.
+    seed: u64,
     folder: TempDir,
 }
 
@@ -47,8 +50,10 @@ impl Trial {
         let setting = network.as_ref().map_or_else(|| Setting::direct(count), |network| network.setting().clone());
         let order: Vec<usize> = (0..count).collect();
         let group = Group::start_with(folder.path(), &order, &Setting { env, ..setting }).await;
-        timeline.note("the group is ready");
-        Self { group, network, timeline, folder }
+        let given = std::env::var("SLOTKEEPER_SEED").ok().and_then(|text| text.parse().ok());
+        let seed = given.unwrap_or_else(rand::random);
+        timeline.note(format!("the group is ready; SLOTKEEPER_SEED={seed}"));
+        Self { group, network, timeline, seed, folder }
     }
 
     fn network(&self) -> &Network {
@@ -188,12 +193,4 @@ impl Drop for Trial {
             eprintln!("--- timeline, in {}\n{}", self.folder.path().display(), notes.join("\n"));
         }
     }
-}
-
-/// A seed from the environment, or a new one.
-fn seed(timeline: &Timeline) -> u64 {
-    let given = std::env::var("SLOTKEEPER_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = given.unwrap_or_else(rand::random);
-    timeline.note(format!("SLOTKEEPER_SEED={seed}"));
-    seed
 }

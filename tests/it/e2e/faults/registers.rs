@@ -14,7 +14,7 @@ use slotkeeper::domain::{ClusterName, NodeId, Zone};
 use slotkeeper::wire::{NodePatch, NodeView};
 use tokio::task::JoinHandle;
 
-use super::{Trial, seed};
+use super::Trial;
 use crate::harness::{eventually, fixture};
 use crate::linearizability::{Answer, Call, Operation, check};
 
@@ -42,7 +42,6 @@ struct Record {
 impl Registers {
     /// Makes the registers and starts so many clients, each with another member as its favourite.
     pub async fn start(trial: &Trial, clients: usize) -> Self {
-        let seed = seed(&trial.timeline);
         let member = trial.member(0);
         member.post("/v1/clusters", json!({"name": CLUSTER, "driver": "flip"})).await.expect(201);
         let nodes = Value::String(fixture("01-3m3r.nodes.txt"));
@@ -64,7 +63,7 @@ impl Registers {
                     cluster: cluster(&trial.client(number)),
                     nodes: nodes.clone(),
                     record: Arc::clone(&record),
-                    random: StdRng::seed_from_u64(seed.wrapping_add(number as u64)),
+                    random: StdRng::seed_from_u64(trial.seed.wrapping_add(number as u64)),
                 };
                 tokio::spawn(worker.work())
             })

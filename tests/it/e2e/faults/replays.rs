@@ -16,7 +16,7 @@ async fn requests_that_come_twice_late_and_out_of_order_change_nothing() {
     let network = Network::start(3).await;
     network.record();
     let mut trial = Trial::with(3, Some(network), Vec::new()).await;
-    let mut random = StdRng::seed_from_u64(seed(&trial.timeline));
+    let mut random = StdRng::seed_from_u64(trial.seed);
     let registers = Registers::start(&trial, 3).await;
     let before = trial.leader().await;
     registers.go_on(&trial, 15).await;
