@@ -131,7 +131,8 @@ impl KeySlot {
     fn of(key: &[u8]) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let is_text = std::str::from_utf8(key).is_ok();
-        let key_hex = (!is_text).then(|| key.iter().map(|byte| format!("{byte:02x}")).collect());
+        let digit = |nibble: u8| char::from_digit(nibble.into(), 16).expect("half a byte");
+        let key_hex = (!is_text).then(|| key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect());
         Self { key: text(key), key_hex, hash_tag: text(hash_tag(key)), slot: Slot::of_key(key) }
     }
 }

@@ -108,7 +108,7 @@ impl Screen<'_> {
         if !plan.limits.windows.is_empty() {
             let windows: Vec<String> = plan.limits.windows.iter().map(ToString::to_string).collect();
             let said = format!("starts actions {} UTC only", windows.join(", "));
-            wrap(&said, WIDTH).iter().for_each(|line| text.extend([line, "\n"]));
+            let _ = writeln!(text, "{}", wrap(&said, WIDTH).join("\n"));
         }
         for (label, other) in
             [("supersedes", &plan.supersedes), ("superseded by", &plan.superseded_by), ("reverts", &plan.reverts)]

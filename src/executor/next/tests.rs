@@ -41,7 +41,7 @@ fn running(plan: Plan) -> PlanRecord {
         plan: Arc::new(plan),
         sequence: 0,
         revision: 1,
-        brought: Default::default(),
+        brought: crate::state::Brought::default(),
         state: PlanState::Running,
         approvals: Vec::new(),
         acks: BTreeSet::new(),
