@@ -116,6 +116,15 @@ impl Trial {
         self.leader_of(&self.running()).await
     }
 
+    /// The leader, if no more terms than this have come and gone: a fault that disturbs the leader costs one each time
+    /// that it strikes, a machine with too much to do costs one now and then.
+    async fn undisturbed(&self, before: (usize, u64), most: u64, what: &str) -> (usize, u64) {
+        let now = self.leader().await;
+        self.note(format!("{what}: from term {} to {}", before.1, now.1));
+        assert!(now.1 <= before.1 + most, "{what}: the leader was disturbed, from term {} to {}", before.1, now.1);
+        now
+    }
+
     /// A leader of these other than one that led before.
     async fn successor(&self, members: &[usize], before: (usize, u64)) -> (usize, u64) {
         let started = Instant::now();
