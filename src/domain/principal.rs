@@ -25,6 +25,8 @@ pub enum Role {
     Admin,
     /// The controller itself: executor and expiry. No token has it.
     System,
+    /// A process that is to become a member of the raft group. Its token comes with `member add` and in no other way.
+    Joiner,
 }
 
 /// What a request needs. Every route names exactly one.
@@ -42,12 +44,14 @@ pub enum Permission {
     Review,
     /// Clusters, policy, tokens, members.
     Administer,
+    /// Join the raft group as the member that the token was made for.
+    Join,
 }
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Self; 6] =
-        [Self::ReadTopology, Self::Read, Self::Move, Self::Operate, Self::Review, Self::Administer];
+    pub const ALL: [Self; 7] =
+        [Self::ReadTopology, Self::Read, Self::Move, Self::Operate, Self::Review, Self::Administer, Self::Join];
 }
 
 impl Role {
@@ -66,6 +70,7 @@ impl Role {
             Self::Operator => matches!(permission, P::ReadTopology | P::Read | P::Operate),
             Self::Approver => matches!(permission, P::ReadTopology | P::Read | P::Review),
             Self::Admin | Self::System => true,
+            Self::Joiner => matches!(permission, P::Join),
         }
     }
 
@@ -80,6 +85,7 @@ impl Role {
             Self::Approver => "approver",
             Self::Admin => "admin",
             Self::System => "system",
+            Self::Joiner => "joiner",
         }
     }
 }

@@ -106,7 +106,7 @@ fn tolerances_are_percentages() {
 #[test]
 fn roles_grant_what_the_design_says() {
     use Permission as P;
-    let table: [(Role, &[Permission]); 7] = [
+    let table: [(Role, &[Permission]); 8] = [
         (Role::Client, &[P::ReadTopology]),
         (Role::Mover, &[P::ReadTopology, P::Read, P::Move]),
         (Role::Viewer, &[P::ReadTopology, P::Read]),
@@ -114,6 +114,7 @@ fn roles_grant_what_the_design_says() {
         (Role::Approver, &[P::ReadTopology, P::Read, P::Review]),
         (Role::Admin, &P::ALL),
         (Role::System, &P::ALL),
+        (Role::Joiner, &[P::Join]),
     ];
     for (role, granted) in table {
         for permission in P::ALL {

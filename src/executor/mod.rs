@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use self::rollout::Carrier;
-use crate::controller::Controller;
+use crate::controller::{Caller, ControlError, Controller, Op};
 use crate::domain::{ClusterName, DriverKind};
 use crate::driver::Driver;
 
@@ -67,7 +67,7 @@ async fn run(controller: Controller, drivers: Arc<Drivers>) {
 /// One term of leadership: a task per cluster whose rollout is under way.
 async fn lead(controller: &Controller, drivers: &Arc<Drivers>, term: u64) {
     // Everything the predecessors committed is applied before anything is decided.
-    while let Err(error) = controller.linearize().await {
+    while let Err(error) = begin(controller, term).await {
         warn!(term, %error, "the executor waits for its lead to be confirmed");
         sleep(LEAD_AGAIN).await;
     }
@@ -99,6 +99,12 @@ async fn lead(controller: &Controller, drivers: &Arc<Drivers>, term: u64) {
             }
         }
     }
+}
+
+/// Fences the executors of earlier terms off, then has everything that they committed.
+async fn begin(controller: &Controller, term: u64) -> Result<(), ControlError> {
+    controller.submit_in(term, &Caller::system("executor"), Op::Lead { term }).await?;
+    controller.linearize().await
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ impl Carrier {
         let (ends, aborts) = (matches!(op, Op::Block { .. }), matches!(op, Op::Steer { .. }));
         let reason = hand.abort.clone().filter(|_| aborts);
         let caller = Caller { reason, ..self.caller.clone() };
-        match self.controller.submit_in(self.term, &caller, op).await {
+        match self.controller.submit_in(self.term, &caller, self.in_term(op)).await {
             Ok(_) => {
                 self.refusals = 0;
                 hand.pace.take(begun);
@@ -250,7 +250,7 @@ impl Carrier {
         if self.refusals.is_multiple_of(REFUSALS_MAX) && matches!(error, ControlError::Rejected(_)) {
             let cause = format!("the controller refuses the executor's next step: {error}");
             let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
-            if let Err(error) = self.controller.submit_in(self.term, &self.caller, op).await {
+            if let Err(error) = self.controller.submit_in(self.term, &self.caller, self.in_term(op)).await {
                 warn!(cluster = %self.cluster, %error, "and refuses to block the rollout");
             }
         }
@@ -260,10 +260,16 @@ impl Carrier {
     async fn no_driver(&self, cluster: &Cluster, record: &PlanRecord) {
         let cause = format!("this controller has no driver {}", cluster.driver.as_str());
         let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
-        if let Err(error) = self.controller.submit_in(self.term, &self.caller, op).await {
+        if let Err(error) = self.controller.submit_in(self.term, &self.caller, self.in_term(op)).await {
             debug!(cluster = %self.cluster, %error, "not blocked");
         }
         sleep(Duration::from_millis(REFUSED_MS_MAX)).await;
+    }
+
+    /// What arrives after a successor has begun is refused: a member that does not lead any more sends its commits on to
+    /// the one that does.
+    fn in_term(&self, op: Op) -> Op {
+        Op::InTerm { term: self.term, what: Box::new(op) }
     }
 
     fn leads(&self) -> bool {

@@ -17,6 +17,11 @@ use crate::state::fixture::{create, id, import, plan, principal};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// What an operation asks, whatever term it is of.
+fn asked(op: Op) -> Op {
+    if let Op::InTerm { what, .. } = op { *what } else { op }
+}
+
 struct Stage {
     local: Local,
     controller: Controller,
@@ -111,7 +116,7 @@ impl Stage {
         self.local
             .log()
             .into_iter()
-            .filter_map(|command| match command.op {
+            .filter_map(|command| match asked(command.op) {
                 Op::Begin { actions, .. } if begin => Some((command.at.0, actions)),
                 Op::Finish { actions, .. } if !begin => Some((command.at.0, actions)),
                 _ => None,
@@ -386,7 +391,7 @@ async fn an_outside_mover_acts_and_the_executor_only_ends_it() {
     }
     stage.until_rollout(RolloutState::Succeeded).await;
     let by = |name: &str| stage.local.log().iter().filter(|command| command.by.name.as_str() == name).count();
-    assert_eq!((by("executor"), by("mover")), (1, 10));
+    assert_eq!((by("executor"), by("mover")), (2, 10), "the fence and the end");
 }
 
 #[tokio::test]
@@ -414,4 +419,27 @@ async fn a_cluster_whose_driver_is_not_here_is_blocked() {
     let other = Stage::over(local, controller, [Arc::new(Flip)]);
     other.until_rollout(RolloutState::Blocked).await;
     assert_eq!(other.rollout().cause.as_deref(), Some("this controller has no driver manual"));
+}
+
+#[tokio::test]
+async fn what_a_deposed_executor_still_sends_is_refused() {
+    let (driver, gate) = gated();
+    let driver = Arc::new(driver);
+    let stage = Stage::start(Arc::clone(&driver) as _, 4, |_| {}).await;
+    stage.until("something is in flight", |_| stage.rollout().in_flight().next().is_some()).await;
+    let late = stage.rollout().in_flight().next().unwrap();
+    stage.local.set_leading(Some(7));
+    stage.until("the new leader has fenced", |_| stage.local.log().iter().any(|c| c.op == Op::Lead { term: 7 })).await;
+    let finish = Op::Finish { cluster: main_cluster(), plan: id("p-1"), actions: vec![late] };
+    let late = Op::InTerm { term: 1, what: Box::new(finish) };
+    let refused = stage.controller.submit(&Caller::system("executor"), late).await.unwrap_err();
+    assert!(refused.to_string().contains("term 1 is deposed"), "{refused}");
+    gate.add_permits(100);
+    stage.until_rollout(RolloutState::Succeeded).await;
+    let terms = stage
+        .local
+        .log()
+        .into_iter()
+        .filter_map(|c| if let Op::InTerm { term, .. } = c.op { Some(term) } else { None });
+    assert!(terms.clone().any(|term| term == 1) && terms.clone().any(|term| term == 7));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Brought, Receipt};
+use super::{Brought, Members, Receipt};
 use crate::domain::{
     ClusterId, ClusterName, Digest, DriverKind, Epoch, Generation, Instant, Moving, Node, NodeId, Plan, PlanId,
     PlanState, Policy, Principal, PrincipalName, Role, Rollout, Shard, ShardId, SlotTable, TokenId, Version,
@@ -43,6 +43,12 @@ pub struct State {
     pub remembered: BTreeMap<String, Remembered>,
     /// End of the audit chain.
     pub audit_head: AuditHead,
+    /// Numbers of the raft group's members; absent while there were only first members.
+    #[serde(default, skip_serializing_if = "Members::is_empty")]
+    pub members: Members,
+    /// The newest term whose executor began: what an earlier one submits is refused.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub executor_term: u64,
 }
 
 /// One named slot table with all that belongs to it.
@@ -200,4 +206,9 @@ impl Cluster {
     pub fn shard_of(&self, node: &NodeId) -> Option<&Revised<Shard>> {
         self.shards.values().find(|shard| shard.value.nodes().any(|member| member == node))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ActionId, ClusterId, ClusterName, Digest, DriverKind, Host, Instant, Node, NodeId, Plan, PlanId, Policy, Principal,
-    PrincipalName, Role, Shard, ShardId, SlotRange, SlotTable, TokenId, Weight, Zone,
+    ActionId, ClusterId, ClusterName, Digest, DriverKind, Host, Instant, MemberId, Node, NodeId, Plan, PlanId, Policy,
+    Principal, PrincipalName, Role, Shard, ShardId, SlotRange, SlotTable, TokenId, Weight, Zone,
 };
 
 /// Version of the commands this member writes. An apply rule never changes for a version that was released.
@@ -185,6 +185,23 @@ pub enum Op {
     },
     /// Plans and idempotency keys whose time is over end; submitted by the leader.
     Expire,
+    /// Change who belongs to the raft group. raft's own entries carry the change itself; this is what must outlive them.
+    Member {
+        /// How.
+        change: MemberChange,
+    },
+    /// Fence: from here on nothing is accepted that an executor of an earlier term submits.
+    Lead {
+        /// The term of the new leader.
+        term: u64,
+    },
+    /// Another operation, submitted by the executor of one term: refused once a later term's has begun.
+    InTerm {
+        /// The term.
+        term: u64,
+        /// What is asked.
+        what: Box<Op>,
+    },
     /// Create a token.
     CreateToken {
         /// Its id.
@@ -211,6 +228,35 @@ pub enum Op {
 /// What commands meant that did not say.
 const fn may_be_last() -> bool {
     true
+}
+
+/// A change of who belongs to the raft group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum MemberChange {
+    /// Allocate the number of a new member, never one that was used before, and the token it joins with.
+    Add {
+        /// `host:port` where the others will reach it.
+        address: String,
+        /// The highest number that raft knows: that of a first member is recorded nowhere else.
+        above: MemberId,
+        /// Id of its join token.
+        token: TokenId,
+        /// SHA-256 (hex) of that token's secret.
+        secret_sha256: String,
+        /// When the token stops working.
+        expires_at: Instant,
+    },
+    /// A learner has become a voter: its join token ends.
+    Promote {
+        /// Which.
+        member: MemberId,
+    },
+    /// A member is to leave for good.
+    Remove {
+        /// Which.
+        member: MemberId,
+    },
 }
 
 /// What an operator can do with a rollout.

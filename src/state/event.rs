@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ClusterName, Instant, NodeId, PlanId, PlanState, Principal, Rejection, RolloutState, ShardId, TokenId, Version,
+    ClusterName, Instant, MemberId, NodeId, PlanId, PlanState, Principal, Rejection, RolloutState, ShardId, TokenId,
+    Version,
 };
 
 /// What applying one command gave.
@@ -33,6 +34,9 @@ pub struct Receipt {
     pub shard: Option<ShardId>,
     /// The token created or revoked.
     pub token: Option<TokenId>,
+    /// The member of the raft group added, promoted or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberId>,
     /// Whether this answers a repeated request: nothing was changed again.
     #[serde(default)]
     pub repeated: bool,

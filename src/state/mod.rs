@@ -10,6 +10,7 @@ mod event;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod invariants;
+mod members;
 mod op;
 mod restore;
 mod view;
@@ -20,6 +21,7 @@ pub use cluster::{
     Approval, AuditHead, CLUSTERS_MAX, Cluster, Ended, FINISHED_PLANS_MAX, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_TTL_MS,
     NODES_MAX, OPEN_PLANS_MAX, PlanRecord, Remembered, Revised, SHARDS_MAX, State, TOKENS_MAX, Token,
 };
-pub use command::{COMMAND_VERSION, Change, Command, Idempotency, Op, Place, SteerVerb};
+pub use command::{COMMAND_VERSION, Change, Command, Idempotency, MemberChange, Op, Place, SteerVerb};
 pub use event::{Applied, AuditRecord, Event, Receipt};
+pub use members::{Invited, Members};
 pub use restore::Restoration;

@@ -1,6 +1,6 @@
 //! What an operation is called, and what its principal must be allowed to do.
 
-use super::{Change, Op, SteerVerb};
+use super::{Change, MemberChange, Op, SteerVerb};
 use crate::domain::Permission;
 
 impl Op {
@@ -33,6 +33,13 @@ impl Op {
             Self::Block { .. } => "rollout.block",
             Self::Complete { .. } => "rollout.complete",
             Self::Expire => "expire",
+            Self::Member { change } => match change {
+                MemberChange::Add { .. } => "member.add",
+                MemberChange::Promote { .. } => "member.promote",
+                MemberChange::Remove { .. } => "member.remove",
+            },
+            Self::Lead { .. } => "lead",
+            Self::InTerm { what, .. } => what.name(),
             Self::CreateToken { .. } => "token.create",
             Self::RevokeToken { .. } => "token.revoke",
         }
@@ -45,6 +52,7 @@ impl Op {
             Self::CreateCluster { .. }
             | Self::ConfigureCluster { .. }
             | Self::DeleteCluster { .. }
+            | Self::Member { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. } => Some(Permission::Administer),
             Self::Change { changes, .. } if changes.iter().any(|c| matches!(c, Change::Import { .. })) => {
@@ -57,7 +65,8 @@ impl Op {
             | Self::Throttle { .. } => Some(Permission::Operate),
             Self::Approve { .. } | Self::Reject { .. } => Some(Permission::Review),
             Self::Begin { .. } | Self::Finish { .. } | Self::Fail { .. } => Some(Permission::Move),
-            Self::Block { .. } | Self::Complete { .. } | Self::Expire => None,
+            Self::InTerm { what, .. } => what.permission(),
+            Self::Block { .. } | Self::Complete { .. } | Self::Expire | Self::Lead { .. } => None,
         }
     }
 }

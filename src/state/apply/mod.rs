@@ -11,6 +11,7 @@ mod effect;
 mod expire;
 mod fresh;
 mod import;
+mod members;
 mod nodes;
 mod propose;
 mod revert;
@@ -146,6 +147,12 @@ impl State {
                 self.on_cluster(cluster, |cluster| rollout::complete(cluster, context, plan))
             }
             Op::Expire => Ok(self.expire()),
+            Op::Member { change } => self.change_members(change),
+            Op::Lead { term } => self.lead(*term),
+            Op::InTerm { term, what } => {
+                self.refuse_deposed(*term)?;
+                self.step(context, what)
+            }
             Op::CreateToken { id, name, role, secret_sha256, expires_at } => {
                 self.create_token(id, name, *role, secret_sha256, *expires_at)
             }

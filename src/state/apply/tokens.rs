@@ -20,25 +20,34 @@ impl State {
         if !Role::OF_TOKENS.contains(&role) {
             return Err(Rejection::invalid("role", &format!("{role} is not a role of tokens")));
         }
-        if secret_sha256.len() != 64 || !secret_sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(Rejection::invalid("secret_sha256", &"is not 64 lower-case hex digits"));
-        }
         if expires_at.is_some_and(|end| end <= self.now) {
             return Err(Rejection::invalid("expires_at", &"is over already"));
         }
-        if self.tokens.len() >= TOKENS_MAX {
-            return Err(Rejection::LimitExceeded { what: "tokens".to_owned(), most: TOKENS_MAX as u64 });
-        }
-        let token = Token {
+        self.insert_token(Token {
             id: id.clone(),
             name: name.clone(),
             role,
             secret_sha256: secret_sha256.to_owned(),
             created_at: self.now,
             expires_at,
-        };
-        self.tokens.insert(id.clone(), token);
+        })?;
         Ok(step(id, format!("token created for {name}, role {role}")))
+    }
+
+    /// Puts a token in whose role was looked at.
+    pub(super) fn insert_token(&mut self, token: Token) -> Result<(), Rejection> {
+        let secret_sha256 = &token.secret_sha256;
+        if self.tokens.contains_key(&token.id) {
+            return Err(Rejection::Exists { what: "token".to_owned(), id: token.id.to_string() });
+        }
+        if secret_sha256.len() != 64 || !secret_sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(Rejection::invalid("secret_sha256", &"is not 64 lower-case hex digits"));
+        }
+        if self.tokens.len() >= TOKENS_MAX {
+            return Err(Rejection::LimitExceeded { what: "tokens".to_owned(), most: TOKENS_MAX as u64 });
+        }
+        self.tokens.insert(token.id.clone(), token);
+        Ok(())
     }
 
     pub(super) fn revoke_token(&mut self, id: &TokenId, may_be_last: bool) -> Result<Step, Rejection> {
