@@ -19,7 +19,7 @@ pub struct ServeArgs {
     /// Address of the HTTP interface
     #[arg(long, env = "SLOTKEEPER_LISTEN", value_name = "HOST:PORT")]
     pub listen: Option<SocketAddr>,
-    /// Address for the other members of the group; needed with --initial-members
+    /// Address for the other members of the group; needed with --initial-members and --join
     #[arg(long, env = "SLOTKEEPER_PEER_LISTEN", value_name = "HOST:PORT")]
     pub peer_listen: Option<SocketAddr>,
     /// This member's number in --initial-members
@@ -28,6 +28,15 @@ pub struct ServeArgs {
     /// Every first member of the group, the same list on each: 1=HOST:PORT,2=HOST:PORT,…
     #[arg(long, env = "SLOTKEEPER_INITIAL_MEMBERS", value_name = "N=HOST:PORT,…")]
     pub initial_members: Option<String>,
+    /// Where the other members reach this one; --peer-listen when absent
+    #[arg(long, env = "SLOTKEEPER_PEER_ADDRESS", value_name = "HOST:PORT")]
+    pub peer_address: Option<String>,
+    /// Join the group that this member belongs to; not looked at once it has joined. See `member add`
+    #[arg(long, env = "SLOTKEEPER_JOIN", value_name = "URL,…", value_delimiter = ',')]
+    pub join: Vec<String>,
+    /// File with the token that `member add` gave for it
+    #[arg(long, env = "SLOTKEEPER_JOIN_TOKEN_FILE", value_name = "FILE")]
+    pub join_token_file: Option<PathBuf>,
     /// Short raft timeouts, for members on one fast network with fast disks
     #[arg(long)]
     pub fast_lan: bool,

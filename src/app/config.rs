@@ -27,6 +27,10 @@ pub struct Config {
     pub member_id: Option<MemberId>,
     /// First members of the group; empty for a member alone.
     pub initial_members: BTreeMap<MemberId, String>,
+    /// Where the others reach this member; none for a member alone.
+    pub peer_address: Option<String>,
+    /// How to join a group.
+    pub join: Option<JoinConfig>,
     /// Short raft timeouts.
     pub fast_lan: bool,
     /// No tokens.
@@ -35,6 +39,15 @@ pub struct Config {
     pub admin_token_file: Option<PathBuf>,
     /// Format of the log.
     pub log_format: LogFormat,
+}
+
+/// How to join a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinConfig {
+    /// Members of it.
+    pub endpoints: Vec<String>,
+    /// File with the token.
+    pub token_file: PathBuf,
 }
 
 /// A configuration that cannot be: the process exits with 2.
@@ -70,6 +83,10 @@ struct Settings {
     peer_listen: Option<SocketAddr>,
     member_id: Option<MemberId>,
     initial_members: Option<String>,
+    peer_address: Option<String>,
+    #[serde(default)]
+    join: Vec<String>,
+    join_token_file: Option<PathBuf>,
     #[serde(default)]
     fast_lan: bool,
     #[serde(default)]
@@ -96,6 +113,10 @@ impl Config {
         let insecure_dev = args.insecure_dev || file.insecure_dev;
         let allow_plaintext = args.allow_plaintext || file.allow_plaintext;
 
+        let peer_address = args.peer_address.or(file.peer_address);
+        let endpoints = if args.join.is_empty() { file.join } else { args.join };
+        let join = join(endpoints, args.join_token_file.or(file.join_token_file))?;
+        check_peers(peer_listen, peer_address.as_deref(), join.is_some(), !initial_members.is_empty())?;
         if initial_members.is_empty() {
             if member_id.is_some_and(|id| id != 1) {
                 return Err(inconsistent("--member-id without --initial-members: a member alone is number 1"));
@@ -133,6 +154,8 @@ impl Config {
             peer_listen,
             member_id,
             initial_members,
+            peer_address: peer_address.or_else(|| peer_listen.map(|address| address.to_string())),
+            join,
             fast_lan: args.fast_lan || file.fast_lan,
             insecure_dev,
             admin_token_file,
@@ -157,6 +180,43 @@ impl Config {
 /// Whether every user of this machine can read a file. What is not there yet is written with mode 0600.
 fn is_world_readable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o004 != 0)
+}
+
+/// Where to join, and with which token.
+fn join(endpoints: Vec<String>, token_file: Option<PathBuf>) -> Result<Option<JoinConfig>, ConfigError> {
+    match (endpoints.is_empty(), token_file) {
+        (true, None) => Ok(None),
+        (false, Some(token_file)) => Ok(Some(JoinConfig { endpoints, token_file })),
+        (true, Some(_)) => Err(ConfigError::Inconsistent("--join-token-file needs --join".to_owned())),
+        (false, None) => Err(ConfigError::Inconsistent("--join needs --join-token-file".to_owned())),
+    }
+}
+
+fn check_peers(
+    peer_listen: Option<SocketAddr>,
+    peer_address: Option<&str>,
+    joins: bool,
+    listed: bool,
+) -> Result<(), ConfigError> {
+    let inconsistent = |why: &str| Err(ConfigError::Inconsistent(why.to_owned()));
+    if joins && listed {
+        return inconsistent("--join and --initial-members: a group is either made or joined");
+    }
+    if joins && peer_listen.is_none() {
+        return inconsistent("--join needs --peer-listen");
+    }
+    if peer_address.is_some() && (peer_listen.is_none() || listed || joins) {
+        return inconsistent(
+            "--peer-address goes with --peer-listen of a member alone: --initial-members and `member add` name the \
+             address of others",
+        );
+    }
+    match peer_listen {
+        Some(address) if address.ip().is_unspecified() && peer_address.is_none() && !listed && !joins => {
+            inconsistent("--peer-listen names no address that others can reach: give --peer-address too")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read(path: &Path) -> Result<Settings, ConfigError> {
@@ -217,7 +277,13 @@ mod tests {
             args.peer_listen = Some("127.0.0.1:1002".parse().unwrap());
         };
         assert_eq!(serve(grouped).unwrap().initial_members.len(), 3);
-        let refused: [(&str, Change); 9] = [
+        let refused: [(&str, Change); 12] = [
+            ("either made or joined", |a| {
+                a.join = vec!["http://a:1".into()];
+                a.join_token_file = Some("t".into());
+            }),
+            ("--join needs --join-token-file", |a| a.join = vec!["http://a:1".into()]),
+            ("goes with --peer-listen of a member alone", |a| a.peer_address = Some("a:1".into())),
             ("is not in --initial-members", |a| a.member_id = Some(4)),
             ("needs --member-id", |a| a.member_id = None),
             ("needs --peer-listen", |a| a.peer_listen = None),

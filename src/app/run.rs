@@ -4,14 +4,16 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use futures::future::select_all;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
+use crate::client::Client;
 use crate::controller::{Controller, FirstStart};
 use crate::domain::{DriverKind, Policy};
 use crate::driver::{Driver, Flip, Manual};
@@ -29,6 +31,12 @@ use super::telemetry;
 const EXIT_CONFIGURATION: u8 = 2;
 /// The store is damaged, newer than this binary, or another member's.
 const EXIT_STORE: u8 = 10;
+
+/// How long a group may take to take this member in.
+const JOIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long requests of peers that are under way may take to end.
+const PEERS_DRAIN: Duration = Duration::from_millis(200);
 
 /// `slotkeeper serve`: runs until SIGTERM or SIGINT.
 #[must_use]
@@ -109,7 +117,9 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let (raft, peers) = Raft::open(raft_config(&config)).await?;
+    let joined = join(&config).await?;
+    let (raft, peers) = Raft::open(raft_config(&config, joined)).await?;
+    let mut removed = raft.removed();
     let controller = Controller::new(raft);
     let (stop, stopping) = watch::channel(false);
 
@@ -122,10 +132,14 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         controller.spawn_background(stopping.clone()),
         executor::spawn(controller.clone(), drivers, stopping.clone()),
     ];
-    if let Some(listener) = peer_listener {
-        let stopped = stopped(stopping.clone());
-        tasks.push(tokio::spawn(listener::serve(listener, peers, Limits::default(), stopped)));
-    }
+    let (part, parting) = watch::channel(false);
+    let mut peers = tokio::spawn(async move {
+        let limits = Limits { drain: PEERS_DRAIN, ..Limits::default() };
+        match peer_listener {
+            Some(listener) => listener::serve(listener, peers, limits, stopped(parting)).await,
+            None => stopped(parting).await,
+        }
+    });
     let server_config = ServerConfig { insecure_dev: config.insecure_dev, ..ServerConfig::default() };
     let router = server::router(controller.clone(), server_config);
     let limits = Limits::default();
@@ -133,43 +147,83 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     tasks.push(tokio::spawn(listener::serve(listener, router, limits, stopped(stopping))));
     info!(%address, "serving");
 
-    let ended_early = tokio::select! {
-        _ = terminate.recv() => false,
-        _ = interrupt.recv() => false,
+    let end = tokio::select! {
+        _ = terminate.recv() => End::Signal,
+        _ = interrupt.recv() => End::Signal,
         // None of them ends by itself but by a defect; a member that goes on without one would only look alive.
-        _ = select_all(&mut tasks) => true,
+        _ = select_all(&mut tasks) => End::Defect,
+        _ = &mut peers => End::Defect,
+        Ok(why) = removed.wait_for(Option::is_some) => End::Removed(why.clone().unwrap_or_default()),
         () = async {
             first_start(&controller, &config).await;
             started(address);
             std::future::pending::<()>().await;
-        } => false,
+        } => End::Signal,
     };
     info!("stopping");
+    // Before the listeners close, so that what comes meanwhile finds the next leader through this member.
+    controller.hand_over().await;
     stop.send_replace(true);
     for task in tasks.into_iter().filter(|task| !task.is_finished()) {
         if let Err(fault) = task.await {
             error!(%fault, "a task ended badly");
         }
     }
+    // What is under way needs the entries that the next leader sends.
+    part.send_replace(true);
+    if !peers.is_finished()
+        && let Err(fault) = peers.await
+    {
+        error!(%fault, "the peer listener ended badly");
+    }
     controller.shutdown().await;
-    anyhow::ensure!(!ended_early, "a part of the controller ended by itself; the log says why");
-    Ok(())
+    match end {
+        End::Signal => Ok(()),
+        End::Defect => anyhow::bail!("a part of the controller ended by itself; the log says why"),
+        End::Removed(why) => Err(OpenError::Refused { path: config.data_dir, why }.into()),
+    }
+}
+
+/// Why a controller ends.
+enum End {
+    Signal,
+    Defect,
+    /// The group goes on without this member.
+    Removed(String),
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-fn raft_config(config: &Config) -> raft::Config {
+fn raft_config(config: &Config, join: Option<raft::Join>) -> raft::Config {
     let id = config.member_id.unwrap_or(1);
-    let listed = config.initial_members.get(&id).cloned();
-    let own = listed.or_else(|| config.peer_listen.map(|address| address.to_string()));
+    let listed = config.initial_members.get(&id).or(config.peer_address.as_ref());
     raft::Config {
         member_id: config.member_id,
         initial_members: config.initial_members.clone(),
+        join,
         tuning: if config.fast_lan { Tuning::fast_lan() } else { Tuning::default() },
-        ..raft::Config::new(&config.data_dir, own.as_deref().unwrap_or("127.0.0.1:0"))
+        ..raft::Config::new(&config.data_dir, listed.map_or("127.0.0.1:0", String::as_str))
     }
+}
+
+/// Asks the group to take this member in, unless it has been taken in before.
+async fn join(config: &Config) -> anyhow::Result<Option<raft::Join>> {
+    let Some(join) = config.join.as_ref().filter(|_| !raft::has_member(&config.data_dir)) else { return Ok(None) };
+    let token = std::fs::read_to_string(&join.token_file)
+        .with_context(|| format!("join token file {}", join.token_file.display()))?;
+    let client = Client::builder(join.endpoints.clone()).token(token.trim()).timeout(JOIN_WITHIN).build()?;
+    let answer = client.join().await.with_context(|| format!("joining through {}", join.endpoints.join(", ")))?;
+    info!(member = answer.member_id, group = answer.group_id, "joining");
+    if config.peer_address.as_ref() != Some(&answer.peer_address) {
+        warn!(address = answer.peer_address, "the others reach this member there: it must lead to --peer-listen");
+    }
+    Ok(Some(raft::Join {
+        group_id: answer.group_id,
+        member_id: answer.member_id,
+        members: answer.members.into_iter().map(|peer| (peer.id, peer.peer_address)).collect(),
+    }))
 }
 
 /// Gives a new group its first cluster and token; returns when the group is in use.

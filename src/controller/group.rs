@@ -3,7 +3,9 @@
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::raft::{Backup, Committed, Raft, RaftError, Standing, Status};
+use crate::raft::{
+    Backup, Committed, Freshness, GroupChange, GroupError, MemberStatus, Raft, RaftError, Standing, Status,
+};
 use crate::state::{AuditRecord, Command, State};
 
 /// A replicated state machine as seen from one member. See [`Raft`] for what each method promises.
@@ -15,7 +17,13 @@ pub trait Group: Send + Sync {
     /// Looks at the applied state, briefly.
     fn read(&self, look: &mut dyn FnMut(&State));
     /// Returns when everything committed before the call is applied here.
-    fn linearize(&self) -> BoxFuture<'_, Result<(), RaftError>>;
+    fn catch_up(&self, freshness: Freshness) -> BoxFuture<'_, Result<(), RaftError>>;
+    /// Changes who belongs to the group.
+    fn change_group(&self, change: GroupChange) -> BoxFuture<'_, Result<(), GroupError>>;
+    /// The members as the leader knows them.
+    fn members(&self) -> BoxFuture<'_, Vec<MemberStatus>>;
+    /// Hands the lead to another member, when this one leads and there is one.
+    fn hand_over(&self) -> BoxFuture<'_, ()>;
     /// Index of the last applied entry, as it grows.
     fn applied(&self) -> watch::Receiver<u64>;
     /// The term in which this member leads, as it changes.
@@ -49,8 +57,20 @@ impl Group for Raft {
         Self::read(self, look);
     }
 
-    fn linearize(&self) -> BoxFuture<'_, Result<(), RaftError>> {
-        Box::pin(Self::linearize(self))
+    fn catch_up(&self, freshness: Freshness) -> BoxFuture<'_, Result<(), RaftError>> {
+        Box::pin(Self::catch_up(self, freshness))
+    }
+
+    fn change_group(&self, change: GroupChange) -> BoxFuture<'_, Result<(), GroupError>> {
+        Box::pin(Self::change_group(self, change))
+    }
+
+    fn members(&self) -> BoxFuture<'_, Vec<MemberStatus>> {
+        Box::pin(Self::group_members(self))
+    }
+
+    fn hand_over(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Self::hand_over(self))
     }
 
     fn applied(&self) -> watch::Receiver<u64> {

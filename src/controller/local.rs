@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::group::Group;
-use crate::raft::{Backup, Committed, RaftError, Standing, Status};
+use crate::raft::{Backup, Committed, Freshness, GroupChange, GroupError, MemberStatus, RaftError, Standing, Status};
 use crate::state::{AuditRecord, Command, State};
 
 /// The group. Cheap to clone; clones are the same group.
@@ -118,7 +118,24 @@ impl Group for Local {
         look(&self.machine().state);
     }
 
-    fn linearize(&self) -> BoxFuture<'_, Result<(), RaftError>> {
+    fn change_group(&self, change: GroupChange) -> BoxFuture<'_, Result<(), GroupError>> {
+        let why = format!("this group lives in memory alone: {change:?}");
+        Box::pin(std::future::ready(Err(GroupError::Refused(why))))
+    }
+
+    fn members(&self) -> BoxFuture<'_, Vec<MemberStatus>> {
+        let leader = self.inner.leading.borrow().is_some();
+        let address = "127.0.0.1:1".to_owned();
+        let alone =
+            MemberStatus { id: 1, address, voter: true, leader, matched: None, lag: None, last_contact_ms: None };
+        Box::pin(std::future::ready(vec![alone]))
+    }
+
+    fn hand_over(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn catch_up(&self, _: Freshness) -> BoxFuture<'_, Result<(), RaftError>> {
         let leads = self.inner.leading.borrow().is_some();
         Box::pin(std::future::ready(if leads { Ok(()) } else { Err(RaftError::NoLeader) }))
     }
@@ -153,7 +170,8 @@ impl Group for Local {
             term: term.unwrap_or(0),
             committed: applied,
             applied,
-            members: vec![(1, "127.0.0.1:0".to_owned())],
+            members: vec![(1, "127.0.0.1:1".to_owned())],
+            voters: [1].into(),
             stale_ms,
             recovered,
         }

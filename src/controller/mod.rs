@@ -9,6 +9,7 @@ mod fresh;
 mod group;
 mod import;
 mod local;
+mod members;
 mod progress;
 mod tokens;
 
@@ -30,8 +31,9 @@ pub use self::background::FirstStart;
 pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
+pub use self::members::{Invitation, Joined, Member, Membership};
 pub use self::progress::{ActionCounts, Progress, progress};
-pub use crate::raft::{Backup, Standing, Status};
+pub use crate::raft::{Backup, Freshness, Standing, Status};
 pub use crate::state::{
     Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,
 };
@@ -193,7 +195,15 @@ impl Controller {
     /// # Errors
     /// [`ControlError::Unavailable`] without a leader for 2 s.
     pub async fn linearize(&self) -> Result<(), ControlError> {
-        self.inner.group.linearize().await.map_err(|error| match error {
+        self.catch_up(Freshness::ReadIndex).await
+    }
+
+    /// The same, confirmed in the way given.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] without a leader for 2 s.
+    pub async fn catch_up(&self, freshness: Freshness) -> Result<(), ControlError> {
+        self.inner.group.catch_up(freshness).await.map_err(|error| match error {
             // Nothing was written: there is no outcome to be unknown.
             RaftError::Timeout => ControlError::Unavailable("no leader confirmed the read".to_owned()),
             other => other.into(),
@@ -361,6 +371,10 @@ impl Controller {
 
     fn random(&self) -> fresh::Bits {
         (self.inner.random)()
+    }
+
+    fn group(&self) -> &dyn Group {
+        &*self.inner.group
     }
 
     fn read<R>(&self, look: impl FnOnce(&State) -> R) -> R {

@@ -103,6 +103,6 @@ impl Controller {
     }
 }
 
-fn sha256(text: &str) -> String {
+pub(super) fn sha256(text: &str) -> String {
     fresh::hex(&Sha256::digest(text.as_bytes()))
 }

@@ -1,6 +1,5 @@
 //! The handle that the rest of the process holds.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,14 +7,18 @@ use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{BasicNode, Instant as _, RaftMetrics, ServerState};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::acquaintance::Acquaintance;
+use super::begin::{First, begin, greet, leave};
 use super::leader::{self, ReadIndex, Submitted};
 use super::machine::Replica;
-use super::network::{Acquaintance, OTHER_STORE, PeerError, Peers};
+use super::membership::{self, Turn};
+use super::network::{PeerError, Peers};
 use super::open::hex;
 use super::rpc::Contact;
 use super::store::Store;
@@ -27,9 +30,19 @@ use crate::state::{Applied, AuditRecord, Command, State};
 /// How long a leader is sought, and how long its answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
 /// How long to wait before looking for a leader again.
-const RETRY: Duration = Duration::from_millis(20);
-/// Longest pause before a member that was not there is greeted again.
-const GREET_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
+pub(super) const RETRY: Duration = Duration::from_millis(20);
+
+/// How a read is confirmed to see everything committed before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Freshness {
+    /// The leader asks a majority whether it still leads.
+    #[default]
+    ReadIndex,
+    /// The leader trusts that nobody else can lead before its lease is over: as good as the clocks of the members run
+    /// alike, and a round trip faster.
+    Lease,
+}
 
 /// A member of the group. Cheap to clone.
 #[derive(Clone)]
@@ -42,9 +55,10 @@ pub(super) struct Inner {
     pub(super) core: Core,
     pub(super) store: Store,
     pub(super) replica: Arc<Replica>,
-    peers: Peers,
+    pub(super) peers: Peers,
     acquaintance: Arc<Acquaintance>,
     contact: Arc<Contact>,
+    pub(super) turn: Turn,
     leading: watch::Sender<Option<u64>>,
     recovered: watch::Sender<bool>,
     stopping: AtomicBool,
@@ -59,9 +73,11 @@ impl Inner {
         peers: Peers,
         acquaintance: Arc<Acquaintance>,
         contact: Arc<Contact>,
+        turn: Turn,
     ) -> Self {
         Self {
             core,
+            turn,
             store,
             replica,
             peers,
@@ -90,7 +106,7 @@ impl Raft {
         let deadline = Instant::now() + WITHIN;
         loop {
             match self.submit_once(&command, deadline).await? {
-                Submitted::Committed { index, applied } => return Ok(self.committed(index, *applied).await),
+                Submitted::Committed { index, applied } => return self.committed(index, *applied).await,
                 Submitted::Unknown => return Err(RaftError::Timeout),
                 Submitted::NotLeader => self.retry_until(deadline).await?,
             }
@@ -107,7 +123,7 @@ impl Raft {
             return Err(RaftError::NoLeader);
         }
         match leader::write(&self.inner.core, Arc::new(command), WITHIN).await {
-            Submitted::Committed { index, applied } => Ok(self.committed(index, *applied).await),
+            Submitted::Committed { index, applied } => self.committed(index, *applied).await,
             Submitted::NotLeader => Err(RaftError::NoLeader),
             Submitted::Unknown => Err(RaftError::Timeout),
         }
@@ -123,10 +139,18 @@ impl Raft {
     /// # Errors
     /// [`RaftError`] when no leader confirms within 2 s.
     pub async fn linearize(&self) -> Result<(), RaftError> {
+        self.catch_up(Freshness::ReadIndex).await
+    }
+
+    /// The same, confirmed in the way given.
+    ///
+    /// # Errors
+    /// [`RaftError`] when no leader confirms within 2 s.
+    pub async fn catch_up(&self, freshness: Freshness) -> Result<(), RaftError> {
         let deadline = Instant::now() + WITHIN;
         let mut recovered = self.inner.recovered.subscribe();
         let index = loop {
-            match self.read_index_once(deadline).await? {
+            match self.read_index_once(freshness, deadline).await? {
                 ReadIndex::From(index) => break index,
                 ReadIndex::NotLeader => self.retry_until(deadline).await?,
             }
@@ -171,6 +195,7 @@ impl Raft {
             committed: metrics.local_committed.map_or(0, |id| id.index),
             applied: self.inner.replica.look(|_, index| index),
             members: members(&metrics).map(|(id, node)| (id, node.addr.clone())).collect(),
+            voters: metrics.membership_config.voter_ids().collect(),
             stale_ms,
             recovered,
         }
@@ -238,15 +263,19 @@ impl Raft {
     }
 
     /// A handle, with the tasks that follow raft started.
-    pub(super) fn start(inner: Inner, first_members: BTreeMap<MemberId, BasicNode>, on_fatal: FatalHook) -> Self {
+    pub(super) fn start(inner: Inner, first: First, on_fatal: FatalHook) -> Self {
         let raft = Self { inner: Arc::new(inner) };
         // The tasks hold what they need and not the handle: a handle dropped without shutdown does not live on in them.
-        let core = raft.inner.core.clone();
-        let mut others = first_members.clone();
+        let (core, peers, id) = (raft.inner.core.clone(), raft.inner.peers.clone(), raft.id());
+        let mut others = first.members.clone();
+        others.extend(first.known);
         others.extend(members(&raft.metrics()).map(|(id, node)| (id, node.clone())));
-        others.remove(&raft.id());
-        raft.spawn(greet(raft.inner.peers.clone(), others, on_fatal.clone()));
-        raft.spawn(begin(core.clone(), first_members));
+        others.remove(&id);
+        raft.spawn(greet(peers, core.clone(), others));
+        raft.spawn(begin(core.clone(), first.members));
+        raft.spawn(membership::tend(core.clone(), raft.inner.turn.clone(), first.own_address));
+        let replica = Arc::clone(&raft.inner.replica);
+        raft.spawn(leave(id, replica, core.clone(), Arc::clone(&raft.inner.acquaintance)));
         raft.spawn(follow(Arc::downgrade(&raft.inner), core.clone(), on_fatal));
         let recovered = raft.inner.recovered.clone();
         raft.spawn(async move {
@@ -277,12 +306,12 @@ impl Raft {
         }
     }
 
-    async fn read_index_once(&self, deadline: Instant) -> Result<ReadIndex, RaftError> {
+    async fn read_index_once(&self, freshness: Freshness, deadline: Instant) -> Result<ReadIndex, RaftError> {
         let within = deadline - Instant::now();
         match self.leader()? {
-            Some((id, _)) if id == self.id() => Ok(leader::read_index(&self.inner.core, within).await),
+            Some((id, _)) if id == self.id() => Ok(leader::read_index(&self.inner.core, freshness, within).await),
             Some((id, address)) => {
-                let answer = self.inner.peers.forward((id, &address), "read-index", &(), within).await;
+                let answer = self.inner.peers.forward((id, &address), "read-index", &freshness, within).await;
                 Ok(answer.unwrap_or(ReadIndex::NotLeader))
             }
             None => Ok(ReadIndex::NotLeader),
@@ -290,7 +319,7 @@ impl Raft {
     }
 
     /// The leader and its peer address.
-    fn leader(&self) -> Result<Option<(MemberId, String)>, RaftError> {
+    pub(super) fn leader(&self) -> Result<Option<(MemberId, String)>, RaftError> {
         let metrics = self.metrics();
         if let Err(error) = &metrics.running_state {
             return Err(RaftError::Fatal(error.to_string()));
@@ -307,10 +336,11 @@ impl Raft {
         Ok(())
     }
 
-    /// A command that is committed whatever this member does; behind, it answers all the same.
-    async fn committed(&self, index: u64, applied: Applied) -> Committed {
-        let _ = timeout_at(Instant::now() + WITHIN, self.wait_applied(index)).await;
-        Committed { index, applied }
+    /// The answer to a command that is committed, once this member has it too: whoever is answered may look here next.
+    /// One that is behind for long does not know it yet, and asking again finds the answer.
+    async fn committed(&self, index: u64, applied: Applied) -> Result<Committed, RaftError> {
+        let caught_up = timeout_at(Instant::now() + WITHIN, self.wait_applied(index)).await;
+        caught_up.map(|()| Committed { index, applied }).map_err(|_| RaftError::Timeout)
     }
 
     async fn wait_applied(&self, index: u64) {
@@ -319,11 +349,11 @@ impl Raft {
     }
 
     /// A copy: while the watched value is borrowed, raft waits.
-    fn metrics(&self) -> RaftMetrics<Types> {
+    pub(super) fn metrics(&self) -> RaftMetrics<Types> {
         self.inner.core.metrics().borrow_watched().clone()
     }
 
-    fn id(&self) -> MemberId {
+    pub(super) fn id(&self) -> MemberId {
         self.inner.acquaintance.identity.member_id
     }
 
@@ -338,53 +368,12 @@ impl Raft {
     }
 }
 
-fn members(metrics: &RaftMetrics<Types>) -> impl Iterator<Item = (MemberId, &BasicNode)> {
+pub(super) fn members(metrics: &RaftMetrics<Types>) -> impl Iterator<Item = (MemberId, &BasicNode)> {
     metrics.membership_config.membership().nodes().map(|(id, node)| (*id, node))
 }
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Makes the group when there is none yet. Every first member does so with the same members, which is one and the
-/// same first entry; one that heard of the group before is told so, and that is well.
-async fn begin(core: Core, first_members: BTreeMap<MemberId, BasicNode>) {
-    let alone = first_members.len() == 1;
-    match core.is_initialized().await {
-        Ok(false) => match core.initialize(first_members).await {
-            Ok(()) => {}
-            Err(error) => tracing::info!("the group was there already: {error}"),
-        },
-        // Nobody else can lead: no need to wait for the others' heartbeats.
-        Ok(true) if alone && core.voter_ids().count() == 1 => {
-            if let Err(error) = core.trigger().elect(false).await {
-                tracing::warn!("standing for election: {error}");
-            }
-        }
-        Ok(true) => {}
-        Err(error) => tracing::error!("raft did not start: {error}"),
-    }
-}
-
-/// Makes the members known to each other before any of them can have lost its store: only then can one that comes
-/// back without it be told from the one it was. One that is told so itself ends.
-async fn greet(peers: Peers, others: BTreeMap<MemberId, BasicNode>, on_fatal: FatalHook) {
-    let (peers, on_fatal) = (&peers, &on_fatal);
-    let meet = others.iter().map(|(&id, node)| async move {
-        let mut pause = RETRY;
-        loop {
-            match peers.greet((id, &node.addr)).await {
-                Ok(()) => return,
-                Err(PeerError::Refused { status: OTHER_STORE, why }) => {
-                    return on_fatal.call(&format!("member {id} refuses this member: {why}"));
-                }
-                Err(error) => tracing::debug!("member {id} is not there yet: {error}"),
-            }
-            sleep(pause).await;
-            pause = (2 * pause).min(GREET_AT_LEAST_EVERY);
-        }
-    });
-    futures::future::join_all(meet).await;
 }
 
 /// Tells whether this member leads, and ends the process when raft has ended by itself.

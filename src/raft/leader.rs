@@ -8,6 +8,7 @@ use openraft::errors::{ClientWriteError, RaftError as CoreError};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
+use super::handle::Freshness;
 use super::types::{Core, Request};
 use crate::state::{Applied, Command};
 
@@ -54,9 +55,14 @@ pub(super) async fn write(core: &Core, command: Arc<Command>, within: Duration) 
     }
 }
 
-/// Asks a majority whether this member still leads: everything committed before the call is at or below the index.
-pub(super) async fn read_index(core: &Core, within: Duration) -> ReadIndex {
-    match timeout(within, core.get_read_linearizer(ReadPolicy::ReadIndex)).await {
+/// Asks a majority whether this member still leads, or trusts that its lease lasts: everything committed before the call
+/// is at or below the index.
+pub(super) async fn read_index(core: &Core, freshness: Freshness, within: Duration) -> ReadIndex {
+    let policy = match freshness {
+        Freshness::ReadIndex => ReadPolicy::ReadIndex,
+        Freshness::Lease => ReadPolicy::LeaseRead,
+    };
+    match timeout(within, core.get_read_linearizer(policy)).await {
         Ok(Ok(linearizer)) => ReadIndex::From(linearizer.read_log_id().index()),
         Ok(Err(_)) | Err(_) => ReadIndex::NotLeader,
     }

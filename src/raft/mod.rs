@@ -1,14 +1,20 @@
 //! The raft group of controllers: the only room that knows openraft. Everything else sees [`Raft`].
 
+mod acquaintance;
 mod archive;
 mod backup;
+mod begin;
 mod codec;
 mod handle;
+mod identity;
 mod leader;
 mod machine;
+mod membership;
 mod network;
 mod open;
 mod restore;
+mod reversion;
+mod roster;
 mod rpc;
 mod runtime;
 mod store;
@@ -16,13 +22,17 @@ mod transfer;
 mod transport;
 mod types;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 pub use backup::Backup;
-pub use handle::Raft;
-pub use open::{Config, OpenError, Tuning};
+pub use handle::{Freshness, Raft};
+pub use identity::has_member;
+pub use membership::{GroupChange, GroupError};
+pub use open::{Config, Join, OpenError, Tuning};
 pub use restore::{Act, Made, SnapshotSummary, force_new_group, inspect, restore};
+pub use roster::MemberStatus;
 pub use runtime::{off_thread, seeded};
 pub use store::Disk;
 pub use transport::{Lane, Transport, TransportError};
@@ -81,6 +91,8 @@ pub struct Status {
     pub applied: u64,
     /// Every member and its peer address, ascending.
     pub members: Vec<(MemberId, String)>,
+    /// Those of them that have a vote.
+    pub voters: BTreeSet<MemberId>,
     /// Milliseconds since a leader was last heard of (0 on a leader that a majority confirms); none before the first
     /// time.
     pub stale_ms: Option<u64>,

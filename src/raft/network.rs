@@ -1,13 +1,11 @@
 //! Requests to the other members: HTTP with JSON bodies on their peer listeners.
 
-use std::collections::BTreeMap;
 use std::future::Future;
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, Request, Response};
+use axum::http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use openraft::OptionalSend;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
@@ -21,24 +19,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::acquaintance::{Acquaintance, FOREIGN, OTHER_STORE, REMOVED, Stranger, Way};
 use super::machine::SnapshotContent;
-use super::store::{Identity, Store};
+use super::reversion::Acknowledged;
 use super::transfer::{self, Outgoing};
 use super::transport::{Lane, Transport, TransportError, chain};
 use super::types::{Snapshot, Types, Vote};
 use crate::domain::MemberId;
-
-/// Who a request or an answer is from.
-pub(super) const GROUP_HEADER: &str = "x-slotkeeper-group";
-/// See [`GROUP_HEADER`].
-pub(super) const MEMBER_HEADER: &str = "x-slotkeeper-member";
-/// See [`Identity::incarnation`].
-pub(super) const INCARNATION_HEADER: &str = "x-slotkeeper-incarnation";
-
-/// HTTP status of the answer to one who is outside the group.
-pub(super) const FOREIGN: u16 = 403;
-/// HTTP status of the answer to a member that comes back with another store.
-pub(super) const OTHER_STORE: u16 = 409;
 
 /// How long entries may take to arrive and to be durable on the other side.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
@@ -62,80 +49,28 @@ pub(super) enum PeerError {
     Unknown(String),
 }
 
-/// Why a request or an answer is not heard.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Stranger {
-    /// It is from no member of this group.
-    #[error("{0}")]
-    Outside(String),
-    /// It is from a member with another store than before.
-    #[error(
-        "member {0} has another store than before: a member that lost its data has forgotten its votes and what it \
-         acknowledged, and comes back under a new id"
-    )]
-    OtherStore(MemberId),
-    /// Who it is from cannot be made durable.
-    #[error(transparent)]
-    Store(#[from] io::Error),
-}
-
-/// What this member knows of the others' identities, and tells them of its own.
-pub(super) struct Acquaintance {
-    pub(super) identity: Identity,
-    pub(super) store: Store,
-    peers: Mutex<BTreeMap<MemberId, String>>,
-}
-
-impl Acquaintance {
-    pub(super) fn new(identity: Identity, store: Store, peers: BTreeMap<MemberId, String>) -> Self {
-        Self { identity, store, peers: Mutex::new(peers) }
-    }
-
-    /// Checks that a request or answer comes from the group, and from the store that its member had from the first.
-    pub(super) async fn check(&self, headers: &HeaderMap) -> Result<MemberId, Stranger> {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let (group, ours) = (text(GROUP_HEADER), &self.identity.group_id);
-        if group != ours {
-            return Err(Stranger::Outside(format!("this is a member of group {ours}, not {group:?}")));
-        }
-        let member =
-            text(MEMBER_HEADER).parse().map_err(|_| Stranger::Outside(format!("{MEMBER_HEADER} is no member id")))?;
-        let incarnation = text(INCARNATION_HEADER);
-        if incarnation.is_empty() {
-            return Err(Stranger::Outside(format!("{INCARNATION_HEADER} is missing")));
-        }
-        let learned = {
-            let mut peers = self.peers.lock().expect("held for a moment only");
-            match peers.get(&member) {
-                Some(known) if known == incarnation => return Ok(member),
-                Some(_) => return Err(Stranger::OtherStore(member)),
-                None => {
-                    peers.insert(member, incarnation.to_owned());
-                    peers.clone()
-                }
-            }
-        };
-        self.store.save_peers(&learned).await?;
-        Ok(member)
-    }
-}
-
 /// Requests to the other members, each lane by itself, so that none waits behind another.
 #[derive(Clone)]
 pub(super) struct Peers {
     pub(super) acquaintance: Arc<Acquaintance>,
+    acknowledged: Arc<Acknowledged>,
     transport: Arc<dyn Transport>,
     pub(super) outgoing: Arc<Outgoing>,
 }
 
 impl Peers {
     pub(super) fn new(acquaintance: Arc<Acquaintance>, transport: Arc<dyn Transport>) -> Self {
-        Self { acquaintance, transport, outgoing: Arc::default() }
+        Self { acquaintance, acknowledged: Arc::default(), transport, outgoing: Arc::default() }
     }
 
     /// Makes this member and another known to each other.
     pub(super) async fn greet(&self, to: (MemberId, &str)) -> Result<(), PeerError> {
         self.call(Lane::Forwards, to, "hello", b"null".to_vec(), Duration::from_secs(1)).await
+    }
+
+    /// Asks who is at a member's address, and takes note of it.
+    pub(super) async fn meet(&self, to: (MemberId, &str)) -> Result<(), PeerError> {
+        self.call(Lane::Forwards, to, "identity", b"null".to_vec(), Duration::from_secs(1)).await
     }
 
     /// Sends a client's request on to the leader.
@@ -158,14 +93,11 @@ impl Peers {
         body: Vec<u8>,
         within: Duration,
     ) -> Result<A, PeerError> {
-        let identity = &self.acquaintance.identity;
-        let request = Request::post(format!("http://{address}/raft/v1/{target}/{verb}"))
-            .header(GROUP_HEADER, &identity.group_id)
-            .header(MEMBER_HEADER, identity.member_id)
-            .header(INCARNATION_HEADER, &identity.incarnation)
-            .header(CONTENT_TYPE, "application/json")
+        let mut request = Request::post(format!("http://{address}/raft/v1/{target}/{verb}"))
             .body(Body::from(body))
             .map_err(|error| PeerError::Unknown(error.to_string()))?;
+        *request.headers_mut() = self.acquaintance.headers();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let answered = async {
             let response = self.transport.send(lane, request).await.map_err(|error| match error {
                 TransportError::Connect(_) => PeerError::Connect(error),
@@ -182,7 +114,7 @@ impl Peers {
         let body = body.collect().await.map(http_body_util::Collected::to_bytes);
         let status = head.status.as_u16();
         if status == 200 {
-            let from = self.acquaintance.check(&head.headers).await;
+            let from = self.acquaintance.check(&head.headers, Way::Answer).await;
             if !matches!(from, Ok(member) if member == target) {
                 let why = from.err().map_or("the answer is from another member".to_owned(), |error| error.to_string());
                 tracing::error!("member {target} is not heard: {why}");
@@ -192,8 +124,11 @@ impl Peers {
             return serde_json::from_slice(&body).map_err(|error| PeerError::Unknown(chain(&error)));
         }
         let why = body.map(|body| String::from_utf8_lossy(&body).into_owned()).unwrap_or_default();
-        if status == FOREIGN || status == OTHER_STORE {
-            tracing::error!("member {target} refuses this member: {why}");
+        match status {
+            FOREIGN => tracing::error!("member {target} refuses this member: {why}"),
+            OTHER_STORE => self.acquaintance.refused(target, &why).await,
+            REMOVED => self.acquaintance.left(&why).await,
+            _ => {}
         }
         match status {
             400..500 => Err(PeerError::Refused { status, why }),
@@ -264,7 +199,15 @@ impl RaftNetworkV2<Types> for Peer {
         // sent again and again and never be committed; heartbeats go their own way, so nothing else waits.
         let within = if request.entries.is_empty() { option.soft_ttl() } else { option.soft_ttl().max(ENTRIES_WITHIN) };
         let body = serde_json::to_vec(&request).map_err(|error| NetworkError::new(&error))?;
-        self.send("append", body, within).await
+        let asked = self.peers.acknowledged.asked(self.target, &request);
+        let answer = self.send("append", body, within).await?;
+        if self.peers.acknowledged.denied(self.target, &asked, &answer) {
+            let why = Stranger::Copy(self.target);
+            tracing::error!("{why}");
+            self.peers.acquaintance.bar(self.target).await.map_err(|error| NetworkError::new(&error))?;
+            return Err(Unreachable::new(&why).into());
+        }
+        Ok(answer)
     }
 
     async fn vote(

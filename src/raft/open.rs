@@ -9,9 +9,13 @@ use axum::Router;
 use openraft::{BasicNode, SnapshotPolicy};
 use sha2::{Digest, Sha256};
 
+use super::acquaintance::Acquaintance;
+use super::begin::First;
 use super::handle::Inner;
+use super::identity;
 use super::machine::{Machine, Replica};
-use super::network::{Acquaintance, Peers};
+use super::membership::Turn;
+use super::network::Peers;
 use super::rpc::{self, Contact};
 use super::runtime::random_bits;
 use super::store::{Disk, Identity, Loaded, Store};
@@ -32,10 +36,23 @@ pub struct Config {
     pub initial_members: BTreeMap<MemberId, String>,
     /// `host:port` at which the others reach this member's peer listener.
     pub peer_address: String,
+    /// What a member that joins a group was told; not looked at once there is a store.
+    pub join: Option<Join>,
     /// Timing and snapshots.
     pub tuning: Tuning,
     /// Called, once, when this member cannot go on: the store cannot be written, an invariant is broken.
     pub on_fatal: FatalHook,
+}
+
+/// What a process is told that joins a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// The group.
+    pub group_id: String,
+    /// The number that was made for it.
+    pub member_id: MemberId,
+    /// The members with their peer addresses.
+    pub members: BTreeMap<MemberId, String>,
 }
 
 /// Timing and snapshots; see `docs/decisions` for how the values were found.
@@ -81,6 +98,7 @@ impl Config {
             data_dir: data_dir.to_owned(),
             member_id: None,
             initial_members: BTreeMap::new(),
+            join: None,
             peer_address: peer_address.to_owned(),
             tuning: Tuning::default(),
             on_fatal: FatalHook::exit(),
@@ -88,6 +106,9 @@ impl Config {
     }
 
     fn member_id(&self) -> Result<MemberId, OpenError> {
+        if let Some(join) = &self.join {
+            return Ok(join.member_id);
+        }
         let listed = self.initial_members.iter().find(|(_, address)| **address == self.peer_address);
         let id = match (self.member_id, listed) {
             (Some(id), Some((&listed, _))) if id != listed => {
@@ -110,6 +131,17 @@ impl Config {
             return Err(OpenError::Config(format!("member {id} is not among the initial members")));
         }
         Ok(id)
+    }
+
+    /// What to begin with: a member that joins, or has joined, makes no group of its own.
+    fn first(&self, identity: &Identity) -> First {
+        let join = self.join.iter().flat_map(|join| &join.members);
+        First {
+            members: if identity.joined { BTreeMap::new() } else { self.first_members(identity.member_id) },
+            known: join.map(|(id, address)| (*id, BasicNode::new(address))).collect(),
+            own_address: Some(self.peer_address.clone())
+                .filter(|_| !identity.joined && self.initial_members.is_empty()),
+        }
     }
 
     /// The members that a new group starts with.
@@ -218,6 +250,14 @@ pub enum OpenError {
         /// What is wrong.
         why: String,
     },
+    /// The group will not hear of this store again.
+    #[error("{} is not to be used any more: {why}", path.display())]
+    Refused {
+        /// The database.
+        path: PathBuf,
+        /// Who refused it, and why.
+        why: String,
+    },
     /// raft refused what the store holds, or did not start.
     #[error("raft does not start: {0}")]
     Start(String),
@@ -229,7 +269,11 @@ impl OpenError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Directory { .. } | Self::Locked { .. } => 2,
-            Self::NewerSchema { .. } | Self::OtherIdentity { .. } | Self::Damaged { .. } | Self::Start(_) => 10,
+            Self::NewerSchema { .. }
+            | Self::OtherIdentity { .. }
+            | Self::Damaged { .. }
+            | Self::Refused { .. }
+            | Self::Start(_) => 10,
         }
     }
 
@@ -263,9 +307,11 @@ impl Raft {
             .await
             .map_err(|error| OpenError::Start(error.to_string()))??;
         let transport = Http::new().map_err(|error| OpenError::Start(error.to_string()))?;
-        let started = Self::with_store(config, id, core_config, store.clone(), loaded, Arc::new(transport)).await;
+        let marked = Some(config.data_dir.clone());
+        let (kept, transport) = (store.clone(), Arc::new(transport));
+        let started = Self::with_store(config, id, core_config, store, loaded, transport, marked).await;
         if started.is_err() {
-            store.close().await;
+            kept.close().await;
         }
         started
     }
@@ -282,7 +328,7 @@ impl Raft {
         let id = config.member_id()?;
         let core_config = Arc::new(config.core()?);
         let (store, loaded) = Store::simulated(disk, config.on_fatal.clone())?;
-        Self::with_store(config, id, core_config, store, loaded, transport).await
+        Self::with_store(config, id, core_config, store, loaded, transport, None).await
     }
 
     async fn with_store(
@@ -292,25 +338,47 @@ impl Raft {
         store: Store,
         loaded: Loaded,
         transport: Arc<dyn Transport>,
+        marked: Option<PathBuf>,
     ) -> Result<(Self, Router), OpenError> {
-        let Loaded { identity, peers, snapshot, .. } = loaded;
+        let Loaded { identity, starts, refusal, peers, snapshot, .. } = loaded;
+        let path = config.data_dir.join(super::store::DATABASE);
+        if let Some(why) = refusal {
+            return Err(OpenError::Refused { path, why });
+        }
+        if let Some(dir) = &marked {
+            identity::check_marker(dir, &path, identity.as_ref(), &starts)?;
+        }
         let identity = match identity {
             Some(stored) => check_identity(&config, id, stored)?,
             None => new_identity(&config, id, &store).await?,
         };
+        let starts = starts.and(random_id()[..8].to_owned());
+        let unwritable = |source| OpenError::Directory { path: config.data_dir.clone(), source };
+        store.save_starts(&starts).await.map_err(unwritable)?;
+        if let Some(dir) = &marked {
+            identity::write_marker(dir, &identity, &starts)?;
+        }
         let id = identity.member_id;
+        let first = config.first(&identity);
         let replica = Arc::new(Replica::new(snapshot.as_ref()));
-        let acquaintance = Arc::new(Acquaintance::new(identity, store.clone(), peers));
+        let on_fatal = config.on_fatal.clone();
+        let acquaintance = Arc::new(Acquaintance::new(identity, &starts, store.clone(), peers, on_fatal));
         let network = Peers::new(Arc::clone(&acquaintance), transport);
         let machine = Machine::new(Arc::clone(&replica), store.clone(), snapshot, config.on_fatal.clone());
         let core = Core::new(id, core_config, network.clone(), store.clone(), machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
-        let contact = Arc::new(Contact::default());
-        let member =
-            rpc::Member { core: core.clone(), acquaintance: Arc::clone(&acquaintance), contact: contact.clone() };
-        let inner = Inner::new(core, store, replica, network, acquaintance, contact);
-        let raft = Self::start(inner, config.first_members(id), config.on_fatal);
+        let (contact, turn) = (Arc::new(Contact::default()), Turn::default());
+        let member = rpc::Member {
+            core: core.clone(),
+            acquaintance: Arc::clone(&acquaintance),
+            contact: contact.clone(),
+            peers: network.clone(),
+            replica: Arc::clone(&replica),
+            turn: Arc::clone(&turn),
+        };
+        let inner = Inner::new(core, store, replica, network, acquaintance, contact, turn);
+        let raft = Self::start(inner, first, config.on_fatal);
         Ok((raft, rpc::router(member)))
     }
 }
@@ -331,7 +399,9 @@ fn check_identity(config: &Config, id: MemberId, stored: Identity) -> Result<Ide
 }
 
 async fn new_identity(config: &Config, id: MemberId, store: &Store) -> Result<Identity, OpenError> {
-    let identity = Identity { member_id: id, group_id: config.new_group_id(), incarnation: random_id(), made: false };
+    let group_id = config.join.as_ref().map_or_else(|| config.new_group_id(), |join| join.group_id.clone());
+    let joined = config.join.is_some();
+    let identity = Identity { member_id: id, group_id, incarnation: random_id(), joined, made: false };
     store
         .save_identity(&identity)
         .await

@@ -11,13 +11,19 @@ use axum::extract::{DefaultBodyLimit, Path, State as Shared};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::AppendEntriesResponse;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
+use super::acquaintance::{Acquaintance, FOREIGN, OTHER_STORE, REMOVED, Stranger, Way};
+use super::handle::Freshness;
 use super::leader;
-use super::network::{Acquaintance, FOREIGN, GROUP_HEADER, INCARNATION_HEADER, MEMBER_HEADER, OTHER_STORE, Stranger};
+use super::machine::Replica;
+use super::membership::{self, GroupChange, Turn};
+use super::network::Peers;
+use super::roster;
 use super::transfer;
 use super::types::Core;
 use crate::domain::MemberId;
@@ -49,6 +55,9 @@ pub(super) struct Member {
     pub(super) core: Core,
     pub(super) acquaintance: Arc<Acquaintance>,
     pub(super) contact: Arc<Contact>,
+    pub(super) peers: Peers,
+    pub(super) replica: Arc<Replica>,
+    pub(super) turn: Turn,
 }
 
 /// The routes of the peer listener.
@@ -64,6 +73,9 @@ pub(super) fn router(member: Member) -> Router {
         .merge(transfer::routes())
         .route(&at("submit"), post(submit).layer(limit(COMMAND_MAX_BYTES)))
         .route(&at("read-index"), post(read_index).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("identity"), post(identity).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("members"), post(members).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("change-group"), post(change_group).layer(limit(SMALL_MAX_BYTES)))
         .with_state(member)
 }
 
@@ -71,30 +83,71 @@ pub(super) type Reply = Result<Response, (StatusCode, String)>;
 
 impl Member {
     pub(super) async fn admit(&self, target: MemberId, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
-        let own = self.acquaintance.identity.member_id;
-        if target != own {
-            return Err((StatusCode::MISDIRECTED_REQUEST, format!("this is member {own}, not {target}")));
+        self.check_target(target)?;
+        let member = match self.acquaintance.check(headers, Way::Request).await {
+            Err(Stranger::Unmet(member)) => self.meet(member, headers).await,
+            checked => checked,
+        };
+        let member = member.map_err(|stranger| refuse(&stranger))?;
+        if self.has_left(member) {
+            return Err((status(REMOVED), format!("member {member} was removed from the group")));
         }
-        self.acquaintance.check(headers).await.map(drop).map_err(|stranger| {
-            let status = match stranger {
-                Stranger::Outside(_) => FOREIGN,
-                Stranger::OtherStore(_) => OTHER_STORE,
-                Stranger::Store(_) => 503,
-            };
-            (StatusCode::from_u16(status).expect("a valid status"), stranger.to_string())
-        })
+        Ok(())
+    }
+
+    fn check_target(&self, target: MemberId) -> Result<(), (StatusCode, String)> {
+        let own = self.acquaintance.identity.member_id;
+        if target == own {
+            return Ok(());
+        }
+        Err((StatusCode::MISDIRECTED_REQUEST, format!("this is member {own}, not {target}")))
+    }
+
+    /// One who says that he is a later start of a member's store is heard when the member's own address says so too: a
+    /// copy that runs elsewhere does not displace the original.
+    async fn meet(&self, member: MemberId, headers: &HeaderMap) -> Result<MemberId, Stranger> {
+        let Some(address) = self.address_of(member) else {
+            return self.acquaintance.check(headers, Way::Answer).await;
+        };
+        if let Err(error) = self.peers.meet((member, &address)).await {
+            tracing::info!("member {member} is not met at {address}: {error}");
+            return Err(Stranger::Unmet(member));
+        }
+        match self.acquaintance.check(headers, Way::Request).await {
+            Err(Stranger::Unmet(member)) => Err(Stranger::Copy(member)),
+            checked => checked,
+        }
+    }
+
+    fn address_of(&self, member: MemberId) -> Option<String> {
+        let metrics = self.core.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.get_node(&member).map(|node| node.addr.clone())
+    }
+
+    /// Whether a member was removed, for good: as long as raft counts it in, it is heard. The state is looked at last,
+    /// since who applies an entry holds it.
+    fn has_left(&self, member: MemberId) -> bool {
+        self.address_of(member).is_none() && self.replica.look(|state, _| state.members.removed.contains(&member))
     }
 
     pub(super) fn reply<T: Serialize, E: std::fmt::Display>(&self, answer: Result<T, E>) -> Reply {
         let answer = answer.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-        let identity = &self.acquaintance.identity;
-        let headers = [
-            (GROUP_HEADER, identity.group_id.clone()),
-            (MEMBER_HEADER, identity.member_id.to_string()),
-            (INCARNATION_HEADER, identity.incarnation.clone()),
-        ];
-        Ok((headers, axum::Json(answer)).into_response())
+        Ok((self.acquaintance.headers(), axum::Json(answer)).into_response())
     }
+}
+
+fn refuse(stranger: &Stranger) -> (StatusCode, String) {
+    let code = match stranger {
+        Stranger::Outside(_) => FOREIGN,
+        Stranger::OtherStore(_) | Stranger::Copy(_) => OTHER_STORE,
+        Stranger::Unmet(_) | Stranger::Store(_) => 503,
+    };
+    (status(code), stranger.to_string())
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).expect("a valid status")
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, (StatusCode, String)> {
@@ -151,9 +204,41 @@ async fn submit(
     member.reply(Ok::<_, io::Error>(leader::write(&member.core, command, FORWARDED_WITHIN).await))
 }
 
-async fn read_index(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
+async fn read_index(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
     member.admit(target, &headers).await?;
-    member.reply(Ok::<_, io::Error>(leader::read_index(&member.core, FORWARDED_WITHIN).await))
+    let freshness: Option<Freshness> = parse(&body)?;
+    let index = leader::read_index(&member.core, freshness.unwrap_or_default(), FORWARDED_WITHIN).await;
+    member.reply(Ok::<_, io::Error>(index))
+}
+
+async fn members(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
+    member.admit(target, &headers).await?;
+    let metrics = member.core.metrics().borrow_watched().clone();
+    member.reply(Ok::<_, io::Error>(roster::list(&metrics)))
+}
+
+async fn change_group(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    let change: GroupChange = parse(&body)?;
+    let changed = membership::carry_out(&member.core, &member.turn, &change, membership::ATTEMPT_WITHIN).await;
+    member.reply(Ok::<_, io::Error>(changed))
+}
+
+/// Who is at this address: asked by one who does not know yet whether to hear us, so he is not looked at either.
+async fn identity(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
+    member.check_target(target)?;
+    member.acquaintance.check_group(&headers).map_err(|stranger| refuse(&stranger))?;
+    member.reply(Ok::<_, io::Error>(()))
 }
 
 async fn hello(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {

@@ -32,6 +32,7 @@ pub(super) use verify::{Identity, Loaded};
 use writer::{Job, Sweep, Writer, signed};
 
 use super::archive::Archive;
+use super::identity::Starts;
 use super::runtime::off_thread;
 use super::types::{Entry, LogId, SnapshotMeta, Types, Vote};
 use super::{FatalHook, OpenError, codec};
@@ -128,6 +129,16 @@ impl Store {
     pub(super) async fn save_identity(&self, identity: &Identity) -> io::Result<()> {
         identity.group_id.clone_into(&mut self.snapshots.lock().unwrap_or_else(PoisonError::into_inner));
         self.save("identity", writer::text_of(identity)?).await
+    }
+
+    /// Makes the starts of this store durable.
+    pub(super) async fn save_starts(&self, starts: &Starts) -> io::Result<()> {
+        self.save("starts", writer::text_of(starts)?).await
+    }
+
+    /// Makes durable that the group refuses this store, and why.
+    pub(super) async fn save_refusal(&self, why: &str) -> io::Result<()> {
+        self.save("refusal", writer::text_of(&why)?).await
     }
 
     /// Makes the known incarnations of the other members durable.

@@ -62,7 +62,13 @@ fn crash_while_appending(seed: u64, lying: bool) -> (u64, u64) {
     let mut reported = 0;
     crashing.block_on(async {
         let (mut store, _) = Store::simulated(disk.clone(), no_fatal()).unwrap();
-        let identity = Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into(), made: false };
+        let identity = Identity {
+            member_id: 1,
+            group_id: "group".into(),
+            incarnation: "first".into(),
+            made: false,
+            joined: false,
+        };
         store.save_identity(&identity).await.unwrap();
         store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
         let writing = async {
@@ -98,7 +104,13 @@ fn a_crash_on_a_simulated_disk_loses_what_was_not_synced_and_nothing_else() {
 async fn reopen(dir: &Path) -> (Store, Machine) {
     let (store, loaded) = Store::open(dir, no_fatal()).unwrap();
     if loaded.identity.is_none() {
-        let identity = Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into(), made: false };
+        let identity = Identity {
+            member_id: 1,
+            group_id: "group".into(),
+            incarnation: "first".into(),
+            made: false,
+            joined: false,
+        };
         store.save_identity(&identity).await.unwrap();
     }
     let replica = Arc::new(Replica::new(loaded.snapshot.as_ref()));
@@ -265,7 +277,8 @@ async fn what_was_never_finished_and_what_is_of_another_group_is_no_snapshot() {
     change(&dir, "UPDATE raft_meta SET value = value WHERE key = 'identity'");
     let (store, _) = Store::open(dir.path(), no_fatal()).unwrap();
     assert!(!dir.path().join("snapshot.new").exists() && !dir.path().join("snapshot.part").exists());
-    let identity = Identity { member_id: 1, group_id: "another".into(), incarnation: "first".into(), made: false };
+    let identity =
+        Identity { member_id: 1, group_id: "another".into(), incarnation: "first".into(), made: false, joined: false };
     store.save_identity(&identity).await.unwrap();
     store.close().await;
     assert!(old.exists() && new.exists());

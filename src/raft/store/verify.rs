@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::super::OpenError;
 use super::super::archive::Span;
 use super::super::codec;
+use super::super::identity::Starts;
 use super::super::types::{Entry, LogId, SnapshotMeta, Vote};
 use super::snapshots::{self, Found};
 use super::writer::{signed, take_over_audit};
@@ -30,12 +31,15 @@ pub(in super::super) struct Identity {
     /// The group was made from a snapshot or by force: its id does not follow from a list of first members.
     #[serde(default)]
     pub(in super::super) made: bool,
+    /// It joined a group that was there: it never makes one of its own.
+    #[serde(default)]
+    pub(in super::super) joined: bool,
 }
 
 impl Identity {
     /// A member of a group that was made from what another one left.
     pub(in super::super) fn made(member_id: MemberId, group_id: String, incarnation: String) -> Self {
-        Self { member_id, group_id, incarnation, made: true }
+        Self { member_id, group_id, incarnation, made: true, joined: false }
     }
 }
 
@@ -43,7 +47,11 @@ impl Identity {
 #[derive(Default)]
 pub(in super::super) struct Loaded {
     pub(in super::super) identity: Option<Identity>,
-    /// The incarnation of each other member, as first seen.
+    /// Every process that used this store, the latest ones by name.
+    pub(in super::super) starts: Starts,
+    /// Why the group refuses this store.
+    pub(in super::super) refusal: Option<String>,
+    /// The incarnation and latest start of each other member.
     pub(in super::super) peers: BTreeMap<MemberId, String>,
     pub(in super::super) vote: Option<Vote>,
     pub(in super::super) committed: Option<LogId>,
@@ -69,6 +77,8 @@ pub(super) fn load(connection: &mut Connection, dir: &Path, path: &Path) -> Resu
     let meta = Meta::read(connection, path)?;
     let mut loaded = Loaded {
         identity: meta.value("identity")?,
+        starts: meta.value("starts")?.unwrap_or_default(),
+        refusal: meta.value("refusal")?,
         peers: meta.value("peers")?.unwrap_or_default(),
         vote: meta.value("vote")?,
         committed: meta.value("committed")?,
