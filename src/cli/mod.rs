@@ -6,6 +6,7 @@ mod cluster;
 mod config;
 mod fault;
 mod input;
+mod member;
 mod node;
 mod output;
 mod pick;
@@ -65,7 +66,7 @@ pub enum Command {
     Slot(slot::SlotCommand),
     /// Members of the raft group
     #[command(subcommand)]
-    Member(status::MemberCommand),
+    Member(member::MemberCommand),
     /// Bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -108,7 +109,7 @@ fn dispatch(command: Command, settings: &Settings, program: clap::Command) -> Re
         Command::Rollout(command) => rollout::run(command, settings),
         Command::Topology(command) => topology::run(&command, settings),
         Command::Slot(command) => slot::run(&command, settings),
-        Command::Member(command) => status::members(&command, settings),
+        Command::Member(command) => member::run(command, settings),
         Command::Token(command) => token::run(command, settings),
         Command::Audit(command) => audit::run(&command, settings),
         Command::Config(command) => config::run(&command, settings),

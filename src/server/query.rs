@@ -14,6 +14,7 @@ use utoipa::IntoParams;
 
 use super::Shared;
 use super::error::ApiError;
+use crate::controller::{ControlError, Controller, Freshness};
 use crate::domain::Version;
 
 /// The parameters of a path.
@@ -32,8 +33,21 @@ pub enum Consistency {
     /// Everything committed before the request is seen.
     #[default]
     Linearizable,
+    /// The same, as far as the clocks of the members run alike: the leader trusts its lease and asks nobody.
+    Lease,
     /// What this member has: perhaps old, but without asking anybody.
     Local,
+}
+
+impl Consistency {
+    /// Waits until this member is as fresh.
+    pub async fn reach(self, controller: &Controller) -> Result<(), ControlError> {
+        match self {
+            Self::Linearizable => controller.catch_up(Freshness::ReadIndex).await,
+            Self::Lease => controller.catch_up(Freshness::Lease).await,
+            Self::Local => controller.ready(),
+        }
+    }
 }
 
 /// A read.
@@ -78,10 +92,7 @@ impl<Q: DeserializeOwned + Fresh + Send> FromRequestParts<Shared> for Read<Q> {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let query: Q = parse(parts.uri.query())?;
-        match query.consistency() {
-            Consistency::Linearizable => app.controller.linearize().await?,
-            Consistency::Local => app.controller.ready()?,
-        }
+        query.consistency().reach(&app.controller).await?;
         Ok(Self(query))
     }
 }

@@ -44,7 +44,7 @@ const fn open(path: &'static str) -> Route {
     Route { method: "GET", path, access: Access::Open, body_max_bytes: 0 }
 }
 
-use Permission::{Administer, Move, Operate, Read, ReadTopology, Review};
+use Permission::{Administer, Join, Move, Operate, Read, ReadTopology, Review};
 
 /// Every route.
 pub const ROUTES: &[Route] = &[
@@ -59,6 +59,11 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/v1/whoami", ReadTopology),
     route("GET", "/v1/status", Read),
     route("GET", "/v1/members", Read),
+    route("POST", "/v1/members", Administer),
+    route("DELETE", "/v1/members/{member}", Administer),
+    route("POST", "/v1/members/{member}/promote", Administer),
+    route("POST", "/v1/members/{member}/transfer-leadership", Administer),
+    route("POST", "/v1/join", Join),
     route("GET", "/v1/audit", Read),
     route("GET", "/v1/tokens", Administer),
     route("POST", "/v1/tokens", Administer),

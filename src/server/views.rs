@@ -1,14 +1,14 @@
 //! From the controller's records to the public JSON.
 
-use crate::controller::{AuditRecord, Cluster, PlanRecord, Receipt, Revised, Status, Token};
+use crate::controller::{AuditRecord, Cluster, Member, Membership, PlanRecord, Receipt, Revised, Status, Token};
 use crate::domain::{
     ClusterName, Instant, Moving, Node, NodeId, Rollout, RolloutState, Shard, ShardId, Slot, SlotRange, Version,
     opens_at,
 };
 use crate::wire::plan::{ApprovalView, EndedView, FreshnessView, PlanLife};
 use crate::wire::{
-    AuditView, ClusterView, MemberView, MovingBody, NodeAddress, NodeRole, NodeView, PlanItem, PlanRef, PlanView,
-    ProgressBody, Revision, RolloutAction, RolloutView, ShardView, SlotView, TokenView,
+    AuditView, ClusterView, MemberStanding, MemberView, MovingBody, NodeAddress, NodeRole, NodeView, PlanItem, PlanRef,
+    PlanView, ProgressBody, Revision, RolloutAction, RolloutView, ShardView, SlotView, TokenView,
 };
 
 /// A cluster.
@@ -191,14 +191,35 @@ pub fn audit(record: AuditRecord) -> AuditView {
     }
 }
 
-/// The members of the group.
-pub fn members(status: &Status) -> Vec<MemberView> {
+/// The members as the answering one knows them by itself.
+pub fn known_members(status: &Status) -> Vec<MemberView> {
     let member = |(id, address): &(u64, String)| MemberView {
         id: *id,
         peer_address: address.clone(),
         leader: status.leader == Some(*id),
+        standing: if status.voters.contains(id) { MemberStanding::Voter } else { MemberStanding::Learner },
+        matched: None,
+        lag: None,
+        last_contact_ms: None,
     };
     status.members.iter().map(member).collect()
+}
+
+/// A member.
+pub fn member(member: Member) -> MemberView {
+    MemberView {
+        id: member.id,
+        peer_address: member.address,
+        leader: member.leader,
+        standing: match member.standing {
+            Membership::Voter => MemberStanding::Voter,
+            Membership::Learner => MemberStanding::Learner,
+            Membership::Invited => MemberStanding::Invited,
+        },
+        matched: member.matched,
+        lag: member.lag,
+        last_contact_ms: member.last_contact_ms,
+    }
 }
 
 /// A number of things that are bounded far below 2^32.

@@ -31,7 +31,7 @@ pub use audit::{AuditView, PrincipalBody};
 pub use cluster::{ClusterAnswer, ClusterCreate, ClusterPatch, ClusterView, Receipt};
 pub use import::{ImportAnswer, ImportRequest};
 pub use list::Page;
-pub use member::{MemberView, StatusView};
+pub use member::{JoinAnswer, MemberAdd, MemberAdded, MemberStanding, MemberView, PeerView, StatusView};
 pub use node::{DrainRequest, NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeRole, NodeSpec, NodeView, Placement};
 pub use plan::PlanView;
 pub use policy::{LimitsPatch, PolicyBody, PolicyPatch};

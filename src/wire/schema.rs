@@ -41,11 +41,11 @@ pub fn rollout_state() -> Object {
     )
 }
 
-/// The names of [`Role`], with that of the controller itself.
+/// The names of [`Role`], with that of the controller itself and that of a joining member.
 #[must_use]
 pub fn role() -> Object {
     use Role as R;
-    one_of([R::Client, R::Mover, R::Viewer, R::Operator, R::Approver, R::Admin, R::System].map(Role::as_str))
+    one_of([R::Client, R::Mover, R::Viewer, R::Operator, R::Approver, R::Admin, R::System, R::Joiner].map(Role::as_str))
 }
 
 /// The names of [`crate::domain::ShardState`].

@@ -19,7 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("server", &["domain", "wire", "controller", "publish"]),
     ("client", &["domain", "wire"]),
     ("cli", &["domain", "nodes_text", "plan", "wire", "client"]),
-    ("app", &["domain", "raft", "controller", "executor", "driver", "server", "publish"]),
+    ("app", &["domain", "raft", "controller", "executor", "driver", "server", "publish", "client"]),
 ];
 
 /// What a room without IO, clock and randomness does not name.

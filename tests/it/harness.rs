@@ -78,6 +78,20 @@ impl Member {
         Self::spawn(args, env, dir.with_file_name(format!("{name}.log")), format!("http://{listen}"))
     }
 
+    /// `slotkeeper serve` in this folder with these arguments besides; with tokens.
+    pub fn serve_with(folder: &Path, name: &str, args: &[&str]) -> Self {
+        let listen = format!("127.0.0.1:{}", free_port());
+        let dir = folder.join(name);
+        let first = ["serve", "--data-dir", dir.to_str().unwrap(), "--listen", &listen];
+        let args = first.iter().chain(args).map(ToString::to_string).collect();
+        Self::spawn(args, Vec::new(), folder.join(format!("{name}.log")), format!("http://{listen}"))
+    }
+
+    /// Gives it one more argument at its next start.
+    pub fn add_args(&mut self, args: &[&str]) {
+        self.args.extend(args.iter().map(ToString::to_string));
+    }
+
     fn spawn(args: Vec<String>, env: Vec<(String, String)>, log: PathBuf, url: String) -> Self {
         let mut member = Self { child: None, args, env, log, url, token: String::new() };
         member.start();
@@ -136,8 +150,13 @@ impl Member {
 
     /// Its data directory.
     pub fn data_dir(&self) -> PathBuf {
-        let position = self.args.iter().position(|arg| arg == "--data-dir").unwrap();
-        PathBuf::from(&self.args[position + 1])
+        PathBuf::from(self.argument("--data-dir"))
+    }
+
+    /// What follows this flag.
+    pub fn argument(&self, flag: &str) -> String {
+        let position = self.args.iter().position(|arg| arg == flag).unwrap();
+        self.args[position + 1].clone()
     }
 
     pub fn is_running(&self) -> bool {
@@ -209,6 +228,11 @@ impl Member {
 
     /// The command line against this member.
     pub fn cli(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// The same, still to be started.
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BINARY);
         command.args(args).args(["--endpoint", &self.url]).stdin(Stdio::null());
         let token_file = self.log.with_extension("token");
@@ -217,7 +241,7 @@ impl Member {
             Command::new("chmod").arg("600").arg(&token_file).status().unwrap();
             command.arg("--token-file").arg(&token_file);
         }
-        command.output().unwrap()
+        command
     }
 
     /// The command line, expected to succeed; its standard output.

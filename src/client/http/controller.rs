@@ -4,10 +4,10 @@ use serde::de::DeserializeOwned;
 
 use super::{Client, Request};
 use crate::client::ClientError;
-use crate::domain::TokenId;
+use crate::domain::{MemberId, TokenId};
 use crate::wire::{
-    AuditView, ClusterAnswer, ClusterCreate, ClusterView, MemberView, Page, StatusView, TokenAnswer, TokenCreate,
-    TokenCreated, TokenView, WhoAmI,
+    AuditView, ClusterAnswer, ClusterCreate, ClusterView, JoinAnswer, MemberAdd, MemberAdded, MemberView, Page,
+    ReasonRequest, StatusView, Text, TokenAnswer, TokenCreate, TokenCreated, TokenView, WhoAmI,
 };
 
 /// Entries of one page of a list.
@@ -37,6 +37,64 @@ impl Client {
     pub async fn members(&self) -> Result<Vec<MemberView>, ClientError> {
         let page: Page<MemberView> = self.call(Request::get("/v1/members")).await?;
         Ok(page.items)
+    }
+
+    /// Makes a number and a join token for a new member.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn add_member(&self, body: &MemberAdd) -> Result<MemberAdded, ClientError> {
+        self.call(Request::post("/v1/members", body)).await
+    }
+
+    /// Joins the group as the member that this client's token was made for.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn join(&self) -> Result<JoinAnswer, ClientError> {
+        self.call(Request::post("/v1/join", &serde_json::json!({}))).await
+    }
+
+    /// Gives a learner a vote; the members afterwards.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn promote_member(&self, id: MemberId, reason: Option<Text>) -> Result<Vec<MemberView>, ClientError> {
+        let request = Request::post(format!("/v1/members/{id}/promote"), &ReasonRequest { reason });
+        Ok(self.call::<Page<MemberView>>(request).await?.items)
+    }
+
+    /// Takes a member out; the members afterwards.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn remove_member(
+        &self,
+        id: MemberId,
+        force: bool,
+        reason: Option<Text>,
+    ) -> Result<Vec<MemberView>, ClientError> {
+        let mut request = Request::delete(format!("/v1/members/{id}"));
+        if force {
+            request = request.query("force", "true");
+        }
+        if let Some(reason) = reason {
+            request = request.query("reason", reason.as_str());
+        }
+        Ok(self.call::<Page<MemberView>>(request).await?.items)
+    }
+
+    /// Hands the lead to a voter; the members afterwards.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn transfer_leadership(
+        &self,
+        to: MemberId,
+        reason: Option<Text>,
+    ) -> Result<Vec<MemberView>, ClientError> {
+        let request = Request::post(format!("/v1/members/{to}/transfer-leadership"), &ReasonRequest { reason });
+        Ok(self.call::<Page<MemberView>>(request).await?.items)
     }
 
     /// Every cluster, ascending by name.

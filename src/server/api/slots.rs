@@ -79,10 +79,7 @@ pub async fn key_slot(
     RawQuery(query): RawQuery,
 ) -> Result<Json<KeySlotView>, ApiError> {
     let (key, consistency) = read_query(query.as_deref().unwrap_or_default())?;
-    match consistency {
-        Consistency::Linearizable => app.controller.linearize().await?,
-        Consistency::Local => app.controller.ready()?,
-    }
+    consistency.reach(&app.controller).await?;
     let cluster = app.controller.cluster(&path.cluster)?;
     let slot = views::slot(&cluster, Slot::of_key(&key));
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -99,9 +96,10 @@ fn read_query(query: &str) -> Result<(Vec<u8>, Consistency), ApiError> {
         let repeated = match (name, value.as_slice()) {
             ("key", _) => key.replace(value).is_some(),
             ("consistency", b"local") => consistency.replace(Consistency::Local).is_some(),
+            ("consistency", b"lease") => consistency.replace(Consistency::Lease).is_some(),
             ("consistency", b"linearizable") => consistency.replace(Consistency::Linearizable).is_some(),
             ("consistency", _) => {
-                return Err(ApiError::malformed("consistency is linearizable or local").field("consistency"));
+                return Err(ApiError::malformed("consistency is linearizable, lease or local").field("consistency"));
             }
             _ => return Err(ApiError::malformed(format!("unknown parameter {name:?}")).field(name)),
         };

@@ -44,7 +44,8 @@ pub struct TopologyQuery {
     pub min_epoch: Option<Version>,
     /// 503 from a member that has not heard of a leader for more milliseconds than this.
     pub max_stale: Option<u64>,
-    /// `linearizable`: everything committed before the request is seen. This member's newest when absent.
+    /// `linearizable` (or `lease`, which trusts clocks): everything committed before the request is seen. This member's
+    /// newest when absent.
     #[param(inline)]
     pub consistency: Option<Consistency>,
 }
@@ -77,8 +78,8 @@ pub async fn topology(
     };
     app.controller.ready()?;
     app.check_stale(query.max_stale)?;
-    if query.consistency == Some(Consistency::Linearizable) {
-        app.controller.linearize().await?;
+    if let Some(fresh @ (Consistency::Linearizable | Consistency::Lease)) = query.consistency {
+        fresh.reach(&app.controller).await?;
         let version = app.controller.cluster(&cluster)?.version();
         app.reached(&cluster, version).await?;
     }

@@ -28,5 +28,6 @@ const fn name(permission: Permission) -> &'static str {
         Permission::Operate => "operate",
         Permission::Review => "review",
         Permission::Administer => "administer",
+        Permission::Join => "join",
     }
 }

@@ -7,6 +7,8 @@ mod disk;
 mod faults;
 mod fixtures;
 mod group;
+mod identity;
+mod membership;
 mod slice;
 
 use std::collections::BTreeMap;
