@@ -142,11 +142,16 @@ impl Config {
             }
         }
         let admin_token_file = args.admin_token_file.or(file.admin_token_file);
-        if let Some(path) = admin_token_file.as_deref().filter(|path| is_world_readable(path)) {
-            let shown = path.display();
-            return Err(ConfigError::Inconsistent(format!(
-                "--admin-token-file {shown}: everyone can read the secret in it; chmod 600 it first"
-            )));
+        let secrets = [
+            ("--admin-token-file", admin_token_file.as_deref()),
+            ("--join-token-file", join.as_ref().map(|join| join.token_file.as_path())),
+        ];
+        for (flag, path) in secrets {
+            if let Some(path) = path.filter(|path| is_world_readable(path)) {
+                let shown = path.display();
+                let why = format!("{flag} {shown}: everyone can read the secret in it; chmod 600 it first");
+                return Err(ConfigError::Inconsistent(why));
+            }
         }
         Ok(Self {
             data_dir,
