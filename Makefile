@@ -31,6 +31,11 @@ test: deps $(VENV)/ready ## Every test: unit, integration, end to end, and the H
 	cargo check $(CARGO_FLAGS) --no-default-features --lib
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" tests/fuzz_api.sh
 
+.PHONY: soak
+soak: SEEDS ?= 10000
+soak: ## The simulation of a group under faults with SEEDS=… seeds, as many as you have time for (optimised build)
+	SLOTKEEPER_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --profile soak --test it simulation::whatever -- --nocapture
+
 .PHONY: verify
 verify: test lint ## Everything that has to pass
 

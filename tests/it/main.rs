@@ -28,6 +28,8 @@ mod scene;
 #[cfg(feature = "server")]
 mod scripts;
 #[cfg(feature = "server")]
+mod simulation;
+#[cfg(feature = "server")]
 mod state;
 #[cfg(feature = "server")]
 mod state_bounds;
