@@ -226,10 +226,10 @@ pub(super) async fn carry_out(core: &Core, turn: &Turn, change: &GroupChange, wi
 async fn add_learner(core: &Core, metrics: &RaftMetrics<Types>, id: MemberId, address: &str) -> Changed {
     let membership = metrics.membership_config.membership();
     if let Some(node) = membership.get_node(&id) {
-        return match node.addr == address {
-            true => Changed::Done,
-            false => Changed::Refused(format!("member {id} is at {}, not at {address}", node.addr)),
-        };
+        if node.addr == address {
+            return Changed::Done;
+        }
+        return Changed::Refused(format!("member {id} is at {}, not at {address}", node.addr));
     }
     if let Some((other, _)) = membership.nodes().find(|(_, node)| node.addr == address) {
         return Changed::Refused(format!("member {other} is at {address} already"));
@@ -303,8 +303,10 @@ async fn transfer(core: &Core, metrics: &RaftMetrics<Types>, to: MemberId) -> Ch
     if !member.voter {
         return Changed::Refused(format!("member {to} has no vote"));
     }
-    // A leader that began to hand over takes no more writes: only to one that can take the lead.
-    if !answers(core, to).await {
+    // A leader that began to hand over takes no more writes: only to one that can take the lead. One that was heard of a
+    // moment ago is not waited for: if it died since, this one stands for election again.
+    let moment = Duration::from_millis(2 * core.config().heartbeat_interval);
+    if contact(metrics, to).is_none_or(|ago| ago > moment) && !answers(core, to).await {
         return Changed::Refused(format!("member {to} does not answer: it cannot take the lead"));
     }
     if let Err(error) = core.trigger().transfer_leader(to).await {

@@ -7,6 +7,9 @@ use super::group::copy_dir;
 use super::*;
 use crate::harness::{Group, free_port};
 
+/// What is done to a database and its write-ahead log.
+type Damage = fn(&std::path::Path, &std::path::Path);
+
 async fn create(member: &Member, name: &str) {
     member.post("/v1/clusters", json!({"name": name, "driver": "flip"})).await.expect(201);
 }
@@ -86,7 +89,6 @@ async fn an_emptied_or_cut_store_is_not_taken_for_a_new_one() {
     let (database, log) = (member.data_dir().join("slotkeeper.db"), member.data_dir().join("slotkeeper.db-wal"));
     let whole = (std::fs::read(&database).unwrap(), std::fs::read(&log).unwrap());
     assert!(whole.1.len() > whole.0.len(), "{} {}", whole.0.len(), whole.1.len());
-    type Damage = fn(&std::path::Path, &std::path::Path);
     let damages: [(&str, Damage); 3] = [
         ("the log removed", |_, log| std::fs::remove_file(log).unwrap()),
         ("the database emptied", |database, log| {
