@@ -74,6 +74,10 @@ bless: ## Rewrite what tests compare with: scripts, snapshots, OpenAPI. Read the
 bench: ## Every benchmark; the figures in docs/benchmarks.md come from here
 	cargo bench $(CARGO_FLAGS)
 
+.PHONY: bench-etcd
+bench-etcd: ## slotkeeper beside etcd 3.4 in one run; says so where etcd is not installed
+	cargo bench $(CARGO_FLAGS) --bench etcd
+
 $(VENV)/ready: Makefile
 	@mkdir -p target
 	python3 -m venv $(VENV)

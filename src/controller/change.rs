@@ -17,6 +17,13 @@ struct Drafted {
     draft: Draft,
 }
 
+impl Drafted {
+    /// Whether there is nothing to commit.
+    const fn is_idle(&self) -> bool {
+        self.changes.is_empty() && self.draft.plan.is_none()
+    }
+}
+
 impl Controller {
     /// Changes what is desired and, when asked, proposes the plan for it in the same step. With `dry_run` everything is
     /// computed and nothing stored. Replans when the state moved under it.
@@ -31,18 +38,30 @@ impl Controller {
         propose: Option<Propose>,
         dry_run: bool,
     ) -> Result<Changed, ControlError> {
-        // A follower must not judge a request by a state older than what its client has seen elsewhere.
-        self.linearize().await?;
-        if let Some(receipt) = self.remembered(caller)? {
-            return self.changed(cluster, receipt, None, None);
+        // What is committed is judged by the newest state, whatever this member has: no need to ask for it first. A plan,
+        // and an answer without a commit, must not come from a state older than what the client has seen elsewhere.
+        let (mut is_current, mut replans) = (propose.is_some(), 0);
+        if is_current {
+            self.linearize().await?;
         }
-        let mut replans = 0;
         loop {
-            let before = self.cluster(cluster)?;
-            let Drafted { changes, after, draft } =
-                self.drafted(caller, &before, &changes, propose.as_ref(), dry_run)?;
+            if let Some(receipt) = self.remembered(caller)? {
+                return self.changed(cluster, receipt, None, None);
+            }
+            let drafted = self.cluster(cluster).and_then(|before| {
+                let drafted = self.drafted(caller, &before, &changes, propose.as_ref(), dry_run)?;
+                Ok((before, drafted))
+            });
+            let is_committed = drafted.as_ref().is_ok_and(|(_, drafted)| !dry_run && !drafted.is_idle());
+            if !is_committed && !is_current {
+                self.linearize().await?;
+                is_current = true;
+                continue;
+            }
+            let (before, drafted) = drafted?;
+            let idle = drafted.is_idle();
+            let Drafted { changes, after, draft } = drafted;
             let (plan, empty_because) = (draft.plan.map(Arc::new), draft.empty_because);
-            let idle = changes.is_empty() && plan.is_none();
             let op = Op::Change { cluster: cluster.clone(), changes, plan: plan.clone() };
             if dry_run && !idle {
                 // Refused exactly where the real request would be.

@@ -33,6 +33,7 @@ pub use self::import::Imported;
 pub use self::local::Local;
 pub use self::members::{Invitation, Joined, Member, Membership};
 pub use self::progress::{ActionCounts, Progress, progress};
+pub use self::tokens::Bearer;
 pub use crate::raft::{Backup, Freshness, Standing, Status};
 pub use crate::state::{
     Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,

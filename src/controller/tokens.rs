@@ -9,6 +9,22 @@ use super::{Caller, ControlError, Controller, Op, Receipt, fresh};
 use crate::domain::{Instant, Principal, PrincipalName, Rejection, Role, TokenId};
 use crate::state::Token;
 
+/// What a bearer token says of itself: who it claims to be, and the hash of the secret that would prove it.
+#[derive(Clone)]
+pub struct Bearer {
+    id: TokenId,
+    secret_sha256: String,
+}
+
+impl Bearer {
+    /// Reads `sk_<id>_<secret>`; none when it has another form.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let (id, secret) = text.strip_prefix("sk_")?.rsplit_once('_')?;
+        Some(Self { id: TokenId::new(id).ok()?, secret_sha256: sha256(secret) })
+    }
+}
+
 impl Controller {
     /// Every token, ascending by id.
     #[must_use]
@@ -17,18 +33,20 @@ impl Controller {
     }
 
     /// The principal of a bearer token `sk_<id>_<secret>`; none when it is unknown, revoked, expired or malformed.
-    /// Compares in constant time.
     #[must_use]
     pub fn authenticate(&self, bearer: &str) -> Option<Principal> {
-        let (id, secret) = bearer.strip_prefix("sk_")?.rsplit_once('_')?;
-        let id = TokenId::new(id).ok()?;
-        let (hash, clock) = (sha256(secret), (self.inner.clock)());
+        self.principal(&Bearer::read(bearer)?)
+    }
+
+    /// The principal of a token that was read; none when it is unknown, revoked or expired. Compares in constant time.
+    #[must_use]
+    pub fn principal(&self, bearer: &Bearer) -> Option<Principal> {
         self.read(|state| {
-            let token = state.tokens.get(&id);
+            let token = state.tokens.get(&bearer.id);
             let known = token.map_or("", |token| &token.secret_sha256);
-            let same = bool::from(hash.as_bytes().ct_eq(known.as_bytes()));
-            let now = state.now.max(clock);
-            let token = token.filter(|token| same && token.expires_at.is_none_or(|end| now < end))?;
+            let same = bool::from(bearer.secret_sha256.as_bytes().ct_eq(known.as_bytes()));
+            let now = || state.now.max((self.inner.clock)());
+            let token = token.filter(|token| same && token.expires_at.is_none_or(|end| now() < end))?;
             Some(Principal { name: token.name.clone(), role: token.role, token: Some(token.id.clone()) })
         })
     }

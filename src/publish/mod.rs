@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, VARY};
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -29,12 +29,22 @@ pub struct Snapshot {
     pub etag: String,
     /// Strong entity tag of `json_gzip`, with its quotes.
     pub etag_gzip: String,
-    /// The headers that go with `json`: what it is, its tag and its version.
+    /// The headers that go with `json`: what it is, its tag and its version, and places for [`FILLED_IN`].
     pub headers: HeaderMap,
     /// The headers that go with `json_gzip`.
     pub headers_gzip: HeaderMap,
 }
 
+/// What the answering member says of itself and of the request: among the headers from the first, so that a copy of them
+/// needs no more room.
+pub const FILLED_IN: [HeaderName; 4] = [ROLE, LEADER, STALE_MS, HeaderName::from_static("x-request-id")];
+
+/// What the member is in its group.
+pub const ROLE: HeaderName = HeaderName::from_static("slotkeeper-role");
+/// Number of the leader.
+pub const LEADER: HeaderName = HeaderName::from_static("slotkeeper-leader");
+/// Milliseconds since a leader was last heard of.
+pub const STALE_MS: HeaderName = HeaderName::from_static("slotkeeper-stale-ms");
 const CLUSTER: HeaderName = HeaderName::from_static("slotkeeper-cluster");
 const GENERATION: HeaderName = HeaderName::from_static("slotkeeper-generation");
 const EPOCH: HeaderName = HeaderName::from_static("slotkeeper-epoch");
@@ -48,18 +58,18 @@ impl Snapshot {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         let json_gzip = encoder.write_all(&json).and_then(|()| encoder.finish()).expect("a Vec takes every write");
         let (etag, etag_gzip) = (entity_tag(&json), entity_tag(&json_gzip));
-        let headers = headers(&topology, &etag);
-        let mut headers_gzip = self::headers(&topology, &etag_gzip);
+        let headers = headers(&topology, &etag, &json);
+        let mut headers_gzip = self::headers(&topology, &etag_gzip, &json_gzip);
         headers_gzip.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         let (json, json_gzip) = (json.into(), json_gzip.into());
         Self { topology, json, json_gzip, etag, etag_gzip, headers, headers_gzip }
     }
 }
 
-fn headers(topology: &Topology, etag: &str) -> HeaderMap {
-    // With room for those that are added to every answer.
+fn headers(topology: &Topology, etag: &str, body: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(16);
     let text = |value: &str| HeaderValue::from_str(value).expect("names and tags are ASCII");
+    headers.insert(CONTENT_LENGTH, body.len().into());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ETAG, text(etag));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -67,6 +77,7 @@ fn headers(topology: &Topology, etag: &str) -> HeaderMap {
     headers.insert(CLUSTER, text(topology.cluster_id.as_str()));
     headers.insert(GENERATION, topology.version.generation.0.into());
     headers.insert(EPOCH, topology.version.epoch.0.into());
+    headers.extend(FILLED_IN.map(|name| (name, HeaderValue::from_static(""))));
     headers
 }
 

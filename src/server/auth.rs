@@ -2,18 +2,20 @@
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::header::AUTHORIZATION;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
+use super::context::Context;
 use super::error::ApiError;
 use super::routes::{Access, Route, find};
+use crate::controller::Bearer;
 use crate::domain::{Principal, PrincipalName, Role};
 
 /// Where a request that is not refused goes.
 pub enum Admission {
-    /// To its handler.
-    Granted,
+    /// To its handler: that of the route, or the one for paths that lead nowhere.
+    Granted(Option<&'static Route>),
     /// Nowhere, unless the router knows the path with other methods: see [`unlisted`].
     Unlisted(MatchedPath),
 }
@@ -22,17 +24,16 @@ pub enum Admission {
 /// travels with it.
 pub fn authorise(app: &App, request: &mut Request) -> Result<Admission, ApiError> {
     // Without a match there is nothing behind: the fallback answers 404.
-    let Some(path) = request.extensions().get::<MatchedPath>() else { return Ok(Admission::Granted) };
+    let Some(path) = request.extensions().get::<MatchedPath>() else { return Ok(Admission::Granted(None)) };
     let Some(route) = find(request.method(), path.as_str()) else {
         let methods = [Method::GET, Method::POST, Method::PATCH, Method::DELETE];
         let is_listed = methods.iter().any(|method| find(method, path.as_str()).is_some());
         return if is_listed { Ok(Admission::Unlisted(path.clone())) } else { Err(forgotten(path.as_str())) };
     };
-    if let Some(principal) = admit(app, route, request)? {
-        request.extensions_mut().insert(principal);
-    }
-    request.extensions_mut().insert(route);
-    Ok(Admission::Granted)
+    let principal = admit(app, route, request)?;
+    let context = request.extensions_mut().get_or_insert_default::<Context>();
+    (context.principal, context.route) = (principal, Some(route));
+    Ok(Admission::Granted(Some(route)))
 }
 
 /// A path that is there with a method that is not gets its 405 from the router. Anything else that is not in the
@@ -66,16 +67,22 @@ fn authenticate(app: &App, request: &Request) -> Result<Principal, ApiError> {
         (None, _) => refuse("send Authorization: Bearer and a token"),
         (Some(_), Some(_)) => refuse("send one Authorization header"),
         (Some(value), None) => {
-            let bearer = value.to_str().ok().and_then(|text| {
-                let (scheme, token) = text.split_once(' ')?;
-                scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-            });
-            match bearer.and_then(|bearer| app.controller.authenticate(bearer)) {
+            let connection = request.extensions().get::<Context>().and_then(|context| context.connection.as_ref());
+            let bearer = match connection {
+                Some(connection) => connection.bearer(value, read_bearer),
+                None => read_bearer(value),
+            };
+            match bearer.and_then(|bearer| app.controller.principal(&bearer)) {
                 Some(principal) => Ok(principal),
                 None => refuse("the token is unknown, revoked or expired"),
             }
         }
     }
+}
+
+fn read_bearer(value: &HeaderValue) -> Option<Bearer> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") { Bearer::read(token.trim()) } else { None }
 }
 
 fn dev_principal() -> Principal {

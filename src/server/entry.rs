@@ -13,6 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower::Service;
 
+use super::api;
 use super::auth::{self, Admission};
 use super::observe::Observation;
 use super::{Shared, guard};
@@ -26,7 +27,8 @@ pub struct Entry {
 
 /// What answers a request.
 enum Answer {
-    Refusal(Response),
+    /// A refusal, or what needs no handler.
+    Ready(Response),
     Handler(<Route as Service<Request>>::Future),
     /// A route that the table does not list: nobody gets an answer of its handler.
     Unlisted(<Route as Service<Request>>::Future, MatchedPath),
@@ -40,18 +42,21 @@ impl Entry {
 
     fn admit(&mut self, mut request: Request) -> Answer {
         if let Err(error) = guard::inspect(&self.app, &request) {
-            return Answer::Refusal(error.into_response());
+            return Answer::Ready(error.into_response());
         }
         match auth::authorise(&self.app, &mut request) {
-            Ok(Admission::Granted) => Answer::Handler(self.route.call(request)),
+            Ok(Admission::Granted(route)) => match route.and_then(|route| api::at_once(&self.app, route, &request)) {
+                Some(response) => Answer::Ready(response),
+                None => Answer::Handler(self.route.call(request)),
+            },
             Ok(Admission::Unlisted(path)) => Answer::Unlisted(self.route.call(request), path),
-            Err(error) => Answer::Refusal(error.into_response()),
+            Err(error) => Answer::Ready(error.into_response()),
         }
     }
 }
 
-fn infallible(response: Result<Response, Infallible>) -> Response {
-    response.unwrap_or_else(|never| match never {})
+fn ready(response: Response) -> BoxFuture<'static, Result<Response, Infallible>> {
+    Box::pin(std::future::ready(Ok(response)))
 }
 
 impl Service<Request> for Entry {
@@ -67,17 +72,21 @@ impl Service<Request> for Entry {
     fn call(&mut self, request: Request) -> Self::Future {
         let observation = Observation::begin(&request);
         let answer = catch_unwind(AssertUnwindSafe(|| self.admit(request)));
+        let (handler, unlisted) = match answer {
+            Ok(Answer::Ready(response)) => return ready(observation.finish(&self.app, Ok(response))),
+            Err(panic) => return ready(observation.finish(&self.app, Err(panic))),
+            Ok(Answer::Handler(handler)) => (handler, None),
+            Ok(Answer::Unlisted(handler, path)) => (handler, Some(path)),
+        };
         let app = Arc::clone(&self.app);
         Box::pin(async move {
-            let answered = match answer {
-                Ok(Answer::Refusal(response)) => Ok(response),
-                Ok(Answer::Handler(handler)) => AssertUnwindSafe(handler).catch_unwind().await.map(infallible),
-                Ok(Answer::Unlisted(handler, path)) => {
-                    let answered = AssertUnwindSafe(handler).catch_unwind().await;
-                    answered.map(|response| auth::unlisted(infallible(response), path.as_str()))
+            let answered = AssertUnwindSafe(handler).catch_unwind().await.map(|response| {
+                let response = response.unwrap_or_else(|never| match never {});
+                match unlisted {
+                    Some(path) => auth::unlisted(response, path.as_str()),
+                    None => response,
                 }
-                Err(panic) => Err(panic),
-            };
+            });
             Ok(observation.finish(&app, answered))
         })
     }

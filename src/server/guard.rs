@@ -7,8 +7,8 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 
 use super::App;
+use super::context::Context;
 use super::error::ApiError;
-use super::listener::Connection;
 
 /// Most bytes of a URI.
 const URI_MAX_BYTES: usize = 8 * 1024;
@@ -19,7 +19,7 @@ const HEADERS_MAX: usize = 100;
 
 /// Refuses a request that must not get any further.
 pub fn inspect(app: &App, request: &Request) -> Result<(), ApiError> {
-    let connection = request.extensions().get::<Connection>();
+    let connection = request.extensions().get::<Context>().and_then(|context| context.connection.as_ref());
     if connection.is_some_and(|connection| connection.head().is_ambiguous(request.headers())) {
         return Err(ApiError::malformed("the request tells the length of its body more than once").close());
     }

@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 use super::Shared;
+use super::context::Context;
 use super::error::ApiError;
 use super::json;
 use super::query::{self, NoQuery};
-use super::routes::Route;
 use crate::controller::{Caller, Idempotency};
 use crate::domain::Principal;
 use crate::wire::{Revision, Text};
@@ -86,7 +86,8 @@ impl<P: Payload, Q: DeserializeOwned + Send> FromRequest<Shared> for Input<P, Q>
     async fn from_request(request: Request, _: &Shared) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let query = query::parse(parts.uri.query())?;
-        let principal = parts.extensions.get::<Principal>().cloned();
+        let context = parts.extensions.get::<Context>();
+        let principal = context.and_then(|context| context.principal.clone());
         let principal = principal.ok_or_else(|| ApiError::internal("a write without a principal"))?;
         let key = idempotency_key(&parts.headers)?;
         if let Some(coding) = parts.headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
@@ -95,7 +96,7 @@ impl<P: Payload, Q: DeserializeOwned + Send> FromRequest<Shared> for Input<P, Q>
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
                 .field("Content-Encoding"));
         }
-        let most = parts.extensions.get::<&'static Route>().map_or(0, |route| route.body_max_bytes);
+        let most = context.and_then(|context| context.route).map_or(0, |route| route.body_max_bytes);
         let bytes = read(body, most).await?;
         let media = media_type(&parts.headers)?;
         let body = P::read(media.as_deref(), &bytes)?;

@@ -19,8 +19,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
+use super::context::{Connection, Context};
 use super::error::ApiError;
-use super::framing::{self, HeadBytes, Noted};
+use super::framing::{self, Noted};
 use super::timer::OneTimer;
 
 /// Bounds of a listener.
@@ -44,25 +45,6 @@ impl Default for Limits {
 /// problem, so that the usual refusals say why. The library's own (431, 414, 400) get a general one in [`Noted`]; so does
 /// more than its 100 headers, since room for more would be made on the heap for every request.
 const HEAD_READ_MAX_BYTES: usize = 128 * 1024;
-
-/// What a request knows of its connection; travels with it.
-#[derive(Clone)]
-pub struct Connection {
-    shared: Arc<(HeadBytes, watch::Receiver<bool>)>,
-}
-
-impl Connection {
-    /// The bytes of the request's head.
-    pub fn head(&self) -> &HeadBytes {
-        &self.shared.0
-    }
-
-    /// Returns when the server stops.
-    pub async fn stopped(&self) {
-        // An error means that the listener is gone, which is a stop as well.
-        let _ = self.shared.1.clone().wait_for(|stopping| *stopping).await;
-    }
-}
 
 /// Serves a router on a listener until `shutdown` is there; then ends what waits, and returns when everything under
 /// way has ended, or `limits.drain` later.
@@ -111,9 +93,10 @@ async fn connection(
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let stream = Noted::new(stream);
-    let around = Connection { shared: Arc::new((stream.head(), stopping)) };
+    let shared = Arc::new(Connection::new(stream.head(), stopping));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(around.clone());
+        let context = Context { connection: Some(Arc::clone(&shared)), ..Context::default() };
+        request.extensions_mut().insert(context);
         answer(router.clone(), request.map(Body::new))
     });
     let connection = http1::Builder::new()

@@ -36,6 +36,8 @@ pub struct Metrics {
 struct RouteMetrics {
     label: Arc<str>,
     duration: OnceLock<Histogram>,
+    /// Of the requests with GET and 200.
+    got: OnceLock<Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,7 +94,8 @@ impl Metrics {
         registry.register("http_panics", "Requests that ran into a defect", panics.clone());
         registry.register_collector(Box::new(Observed { controller }));
         registry.register_collector(Box::new(process::Process));
-        let route = |path| (path, RouteMetrics { label: Arc::from(path), duration: OnceLock::new() });
+        let route =
+            |path| (path, RouteMetrics { label: Arc::from(path), duration: OnceLock::new(), got: OnceLock::new() });
         let routes = ROUTES.iter().map(|listed| route(listed.path)).chain([route("none")]).collect();
         Self { registry, requests, duration, panics, routes }
     }
@@ -112,7 +115,15 @@ impl Metrics {
         let labels = || RouteLabels { route: Arc::clone(&route) };
         let duration = known.duration.get_or_init(|| self.duration.get_or_create_owned(&labels()));
         duration.observe(took.as_secs_f64());
-        self.requests.get_or_create(&RequestLabels { method, route, status: status.as_u16() }).inc();
+        let labels = RequestLabels { method, route, status: status.as_u16() };
+        match (method, status) {
+            (Verb::Get, StatusCode::OK) => {
+                known.got.get_or_init(|| self.requests.get_or_create_owned(&labels)).inc();
+            }
+            _ => {
+                self.requests.get_or_create(&labels).inc();
+            }
+        }
     }
 
     /// Counts a panic.

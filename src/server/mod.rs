@@ -6,6 +6,7 @@
 
 mod api;
 mod auth;
+mod context;
 mod document;
 mod entry;
 mod error;

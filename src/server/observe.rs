@@ -54,7 +54,7 @@ fn request_id(request: &Request) -> HeaderValue {
         let bytes = value.as_bytes();
         (1..=64).contains(&bytes.len()) && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
     });
-    own.cloned().unwrap_or_else(|| HeaderValue::from_str(&fresh_id()).expect("hex digits"))
+    own.cloned().unwrap_or_else(|| HeaderValue::try_from(fresh_id()).expect("hex digits"))
 }
 
 /// A name for a request that has none.

@@ -37,7 +37,7 @@ impl Cluster {
     /// Whether the topologies are equal but for the epoch; compares in place, since it runs with every command.
     fn looks_like(&self, other: &Self) -> bool {
         fn seen(shard: &Shard) -> impl PartialEq {
-            (shard.id.clone(), shard.weight, shard.state, shard.primary.clone(), shard.replicas.clone())
+            (&shard.id, shard.weight, shard.state, &shard.primary, &shard.replicas)
         }
         self.table == other.table
             && self.moving == other.moving

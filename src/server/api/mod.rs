@@ -21,6 +21,7 @@ mod whoami;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
@@ -31,6 +32,7 @@ use utoipa_axum::routes;
 
 use super::error::ApiError;
 use super::query::{ListQuery, ReadQuery};
+use super::routes::Route;
 use super::{App, Shared};
 use crate::controller::{Cluster, ControlError, PlanRecord};
 use crate::domain::{ClusterName, NodeId, PlanId, Rejection, ShardId};
@@ -85,6 +87,11 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(slots::show_slot))
         .routes(routes!(slots::explain_slot))
         .routes(routes!(slots::key_slot))
+}
+
+/// The answer to a request that may take a route, where it needs no handler: what nearly every request asks for.
+pub fn at_once(app: &App, route: &Route, request: &Request) -> Option<Response> {
+    if route.path == topology::PATH { app.topology_at_once(request) } else { None }
 }
 
 /// A cluster in a path.

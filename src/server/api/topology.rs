@@ -5,21 +5,24 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, IF_NONE_MATCH};
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, IF_NONE_MATCH};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::ClusterPath;
-use crate::domain::{ClusterName, Epoch, Generation, Principal, Rejection, TokenId, Version};
-use crate::publish::Snapshot;
+use crate::domain::{ClusterName, Epoch, Generation, Rejection, TokenId, Version};
+use crate::publish::{LEADER, ROLE, STALE_MS, Snapshot};
+use crate::server::context::{Connection, Context};
 use crate::server::error::ApiError;
-use crate::server::listener::Connection;
 use crate::server::query::{At, Consistency, Query, version};
 use crate::server::{App, Shared};
 use crate::wire::{Problem, TopologyBody};
+
+/// Its path.
+pub const PATH: &str = "/v1/clusters/{cluster}/topology";
 
 /// Longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(55);
@@ -110,12 +113,28 @@ struct Ends<'a> {
 
 impl<'a> Ends<'a> {
     fn of(extensions: &'a Extensions) -> Self {
-        let caller = extensions.get::<Principal>();
-        Self { connection: extensions.get(), token: caller.and_then(|caller| caller.token.as_ref()) }
+        let context = extensions.get::<Context>();
+        let caller = context.and_then(|context| context.principal.as_ref());
+        let connection = context.and_then(|context| context.connection.as_deref());
+        Self { connection, token: caller.and_then(|caller| caller.token.as_ref()) }
     }
 }
 
 impl App {
+    /// What [`topology`] answers a plain `GET` with, without what it would be read by and waited for; none where there
+    /// is anything else to say.
+    pub fn topology_at_once(&self, request: &Request) -> Option<Response> {
+        if request.method() != Method::GET || request.uri().query().is_some() {
+            return None;
+        }
+        let name = request.uri().path().strip_prefix("/v1/clusters/")?.strip_suffix("/topology")?;
+        // A name that has to be decoded first is none here.
+        let cluster = ClusterName::new(name).ok()?;
+        self.controller.ready().ok()?;
+        let newest = self.controller.publisher().newest(&cluster)?;
+        Some(self.full(&newest, request.headers(), true))
+    }
+
     fn newest(&self, cluster: &ClusterName) -> Result<Arc<Snapshot>, ApiError> {
         self.controller.publisher().newest(cluster).ok_or_else(|| match self.controller.cluster(cluster) {
             Ok(_) => ApiError::unavailable("the topology is not published on this member yet"),
@@ -232,8 +251,9 @@ impl App {
 
     fn without_body(&self, snapshot: &Snapshot, gzip: bool, status: StatusCode) -> Response {
         let mut headers = self.headers(snapshot, gzip);
-        headers.remove(CONTENT_TYPE);
-        headers.remove(CONTENT_ENCODING);
+        for of_the_body in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LENGTH] {
+            headers.remove(of_the_body);
+        }
         let mut response = Response::new(Body::empty());
         *response.status_mut() = status;
         *response.headers_mut() = headers;
@@ -245,20 +265,24 @@ impl App {
         let member = self.controller.standing();
         let mut headers = if gzip { snapshot.headers_gzip.clone() } else { snapshot.headers.clone() };
         headers.insert(ROLE, HeaderValue::from_static(member.role));
-        if let Some(leader) = member.leader {
-            headers.insert(LEADER, leader.into());
-        }
-        if let Some(stale_ms) = member.stale_ms {
-            headers.insert(STALE_MS, stale_ms.into());
+        for (name, value) in [(LEADER, member.leader), (STALE_MS, member.stale_ms)] {
+            match value {
+                Some(value) => headers.insert(name, number(value)),
+                None => headers.remove(name),
+            };
         }
         headers
     }
 }
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-const ROLE: HeaderName = HeaderName::from_static("slotkeeper-role");
-const LEADER: HeaderName = HeaderName::from_static("slotkeeper-leader");
-const STALE_MS: HeaderName = HeaderName::from_static("slotkeeper-stale-ms");
+
+/// A number as a header has it; the leader's own answers have only small ones.
+fn number(value: u64) -> HeaderValue {
+    const SMALL: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let small = usize::try_from(value).ok().and_then(|value| SMALL.get(value));
+    small.map_or_else(|| HeaderValue::from(value), |text| HeaderValue::from_static(text))
+}
 
 /// The version right below another: what exceeds it has reached that one.
 fn before(version: Version) -> Version {

@@ -38,11 +38,12 @@ pub(super) fn change(
     if changes.is_empty() && plan.is_none() {
         return Err(Rejection::invalid("changes", &"there is neither a change nor a plan"));
     }
-    let before = cluster.clone();
+    // The plan is based on the cluster as it is after the changes; without one, the caller sees to the epoch.
+    let planned = plan.map(|plan| (plan, cluster.clone()));
     let mut touched = carry_out(cluster, changes)?;
-    cluster.seal(&before);
     let mut step = Step::default();
-    if let Some(plan) = plan {
+    if let Some((plan, before)) = planned {
+        cluster.seal(&before);
         let brought = Brought::of(changes, &before, cluster);
         touched.sentences.push(propose::propose(cluster, context, plan, brought, &mut step.events)?);
         step.subject = Some(plan.id.to_string());
