@@ -44,7 +44,7 @@ async fn acknowledged<S: System>(system: &S, members: &[usize], first: usize) {
     let deadline = Instant::now() + PATIENCE;
     let attempt = |number: usize| {
         let member = members[number % members.len()];
-        tokio::time::timeout(ATTEMPT, async move { system.connect(member, first + number).await?.write().await })
+        tokio::time::timeout(ATTEMPT, async move { system.connect(member, first + number).await?.change().await })
     };
     let (mut attempts, mut number) = (FuturesUnordered::new(), 0);
     let mut ticks = tokio::time::interval(EVERY);

@@ -88,7 +88,7 @@ impl System for Group {
         let shard = format!("/v1/clusters/default/shards/{}", shard(number % SHARDS));
         let common = format!("host: {address}\r\nauthorization: Bearer {}\r\n", self.token);
         let (buffer, filled, head) = (vec![0; 1 << 16], 0, 0);
-        Ok(Client { stream, common, shard, revision: None, turn: 0, buffer, filled, head })
+        Ok(Client { stream, common, shard, revision: None, turn: 0, made: None, buffer, filled, head })
     }
 
     fn process(&mut self, member: usize) -> &mut Process {
@@ -120,6 +120,8 @@ pub struct Client {
     /// What the shard's next change has to name.
     revision: Option<String>,
     turn: u64,
+    /// The token that is to be revoked next.
+    made: Option<String>,
     buffer: Vec<u8>,
     filled: usize,
     head: usize,
@@ -166,8 +168,33 @@ impl Client {
 }
 
 impl process::Client for Client {
-    /// Sets the shard's upper bound, to another value than before.
+    /// Creates a token or, next time, revokes it.
     async fn write(&mut self) -> Result<(), Failed> {
+        if let Some(token) = self.made.take() {
+            return match self.call("DELETE", &format!("/v1/tokens/{token}"), "", "").await? {
+                200..300 => Ok(()),
+                status => Err(self.refused(status)),
+            };
+        }
+        let body = "{\"name\":\"bench\",\"role\":\"viewer\"}";
+        match self.call("POST", "/v1/tokens", "content-type: application/json\r\n", body).await? {
+            200..300 => {
+                let id = b"\"id\":\"";
+                let id = memmem::find(self.body(), id).map(|at| &self.body()[at + id.len()..]);
+                self.made =
+                    id.and_then(|id| Some(String::from_utf8_lossy(&id[..memmem::find(id, b"\"")?]).into_owned()));
+                Ok(())
+            }
+            status => Err(self.refused(status)),
+        }
+    }
+
+    async fn settle(&mut self) -> Result<(), Failed> {
+        if self.made.is_some() { self.write().await } else { Ok(()) }
+    }
+
+    /// Sets the shard's upper bound, to another value than before.
+    async fn change(&mut self) -> Result<(), Failed> {
         let path = self.shard.clone();
         if self.revision.is_none() {
             let status = self.call("GET", &path, "", "").await?;

@@ -8,6 +8,7 @@ use super::process::{Client, Failed, System};
 #[derive(Clone, Copy)]
 pub enum Kind {
     Write,
+    Change,
     Read,
 }
 
@@ -29,7 +30,7 @@ pub async fn run<S: System>(system: &S, plan: &Plan, turn: Duration) -> Outcome 
     let mut clients = Vec::new();
     for number in 0..plan.clients {
         let member = match plan.kind {
-            Kind::Write => leader,
+            Kind::Write | Kind::Change => leader,
             Kind::Read => number % system.members(),
         };
         clients.push(system.connect(member, number).await.expect("every member is there"));
@@ -51,11 +52,13 @@ async fn ask<C: Client>(mut client: C, kind: Kind, end: Instant) -> Result<Vec<D
     while before < end {
         match kind {
             Kind::Write => client.write().await?,
+            Kind::Change => client.change().await?,
             Kind::Read => client.read().await?,
         }
         let now = Instant::now();
         took.push(now - before);
         before = now;
     }
+    client.settle().await?;
     Ok(took)
 }

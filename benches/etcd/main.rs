@@ -3,9 +3,10 @@
 //!
 //! `make bench-etcd`, or `cargo bench --bench etcd`, with `-- --quick` for short turns and few kills
 //!
-//! A write of slotkeeper is `PATCH` of a shard's bounds, authorised, checked, audited and answered as JSON over HTTP/1.1;
-//! etcd's is a `Put` of 64 bytes over gRPC. A read is one slot, or one key; both linearizable. Writers talk to the
-//! leader, readers to all members in turn. Both are measured by turns.
+//! A write of slotkeeper creates a token or revokes it, by turns; a change is `PATCH` of one of 64 shards. Both are
+//! authorised, checked, audited and answered as JSON over HTTP/1.1; etcd's is a `Put` of 64 bytes over gRPC. A read is
+//! one slot, or one key; both linearizable. Writers talk to the leader, readers to all members. Both systems are asked
+//! by turns.
 
 mod etcd;
 mod failover;
@@ -86,17 +87,23 @@ async fn main() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on a real disk");
     let only = |what: &str| !(has("--writes") || has("--reads") || has("--failover")) || has(&format!("--{what}"));
     let write = |clients| Plan { kind: Kind::Write, clients };
+    let change = |clients| Plan { kind: Kind::Change, clients };
     let read = |clients| Plan { kind: Kind::Read, clients };
     println!(
         "| | slotkeeper /s | etcd /s | ratio | wanted | slotkeeper, median µs | etcd, median µs |\n|---|---|---|---|---|---|---|"
     );
+    let writes = [
+        ("1 writer", write(1), "1.0"),
+        ("64 writers", write(64), "1.5"),
+        ("1 writer of shards", change(1), ""),
+        ("64 writers of shards", change(64), ""),
+    ];
     if only("writes") {
-        let plans = [("1 writer", write(1), "1.0"), ("64 writers", write(64), "1.5")];
-        compare(&measure, dir.path(), &etcd, 1, &plans).await;
+        compare(&measure, dir.path(), &etcd, 1, &writes).await;
     }
     let mut plans = Vec::new();
     if only("writes") {
-        plans.extend([("1 writer", write(1), "1.0"), ("64 writers", write(64), "1.5")]);
+        plans.extend(writes);
     }
     if only("reads") {
         plans.push(("64 linearizable readers", read(64), "2.0"));

@@ -38,6 +38,14 @@ pub trait System {
 pub trait Client: Send + 'static {
     /// A write, acknowledged.
     fn write(&mut self) -> impl Future<Output = Result<(), Failed>> + Send;
+    /// A write that has more to look after, where there is one.
+    fn change(&mut self) -> impl Future<Output = Result<(), Failed>> + Send {
+        self.write()
+    }
+    /// Takes back what a write may have left.
+    fn settle(&mut self) -> impl Future<Output = Result<(), Failed>> + Send {
+        std::future::ready(Ok(()))
+    }
     /// A linearizable read.
     fn read(&mut self) -> impl Future<Output = Result<(), Failed>> + Send;
 }

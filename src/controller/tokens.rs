@@ -32,6 +32,12 @@ impl Controller {
         self.read(|state| state.tokens.values().cloned().collect())
     }
 
+    /// One token.
+    #[must_use]
+    pub fn token(&self, id: &TokenId) -> Option<Token> {
+        self.read(|state| state.tokens.get(id).cloned())
+    }
+
     /// The principal of a bearer token `sk_<id>_<secret>`; none when it is unknown, revoked, expired or malformed.
     #[must_use]
     pub fn authenticate(&self, bearer: &str) -> Option<Principal> {

@@ -51,9 +51,8 @@ pub async fn create_token(State(app): State<Shared>, input: Input<Body<TokenCrea
     let created = app.controller.create_token(&caller, create.name.clone(), create.role, expires_at).await;
     let (receipt, secret) = created?;
     let id = receipt.token.ok_or_else(|| ApiError::internal("a token was created without an id"))?;
-    let tokens = app.controller.tokens();
-    let token = tokens.iter().find(|token| token.id == id).ok_or_else(|| Rejection::not_found("token", &id))?;
-    Ok((StatusCode::CREATED, Json(TokenCreated { token: views::token(token), secret })).into_response())
+    let token = app.controller.token(&id).ok_or_else(|| Rejection::not_found("token", &id))?;
+    Ok((StatusCode::CREATED, Json(TokenCreated { token: views::token(&token), secret })).into_response())
 }
 
 /// Revoke a token. The last one of an admin stays (409 `last-admin-token`), unless no tokens are asked for here.

@@ -1,7 +1,10 @@
 //! The route table × the roles, and what proves who one is.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::fixture::{Answer, Server};
-use crate::controller::Caller;
+use crate::controller::{Caller, Op};
 use crate::domain::{DriverKind, PrincipalName, Role};
 use crate::server::ServerConfig;
 use crate::server::routes::{Access, ROUTES};
@@ -198,4 +201,45 @@ async fn without_tokens_the_last_one_may_go() {
     }
     let left = server.raw(format!("GET /v1/tokens HTTP/1.1\r\n{head}").as_bytes()).await.json();
     assert_eq!(serde_json::json!([]), left["items"]);
+}
+
+/// The status of the answer to a request on a connection that stays open.
+async fn ask(stream: &mut TcpStream, bearer: &str) -> u16 {
+    let head = "GET /v1/clusters/default/topology HTTP/1.1\r\nhost: localhost\r\n";
+    stream.write_all(format!("{head}authorization: Bearer {bearer}\r\n\r\n").as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    loop {
+        assert!(stream.read_buf(&mut received).await.unwrap() > 0, "the connection stays open");
+        let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8(received[..end].to_vec()).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        if received.len() == end + 4 + length.parse::<usize>().unwrap() {
+            return head[9..12].parse().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_knew_a_token_asks_again_whether_it_is_good() {
+    let server = Server::start().await;
+    server.import_published().await;
+    let caller = Caller::system("test");
+    let name = PrincipalName::new("short").unwrap();
+    let (receipt, bearer) = server.controller.create_token(&caller, name, Role::Client, None).await.unwrap();
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    for expected in [200, 200] {
+        assert_eq!(expected, ask(&mut stream, &bearer).await);
+    }
+    let forged = format!("{}{}", &bearer[..bearer.len() - 1], if bearer.ends_with('0') { '1' } else { '0' });
+    assert_eq!(401, ask(&mut stream, &forged).await);
+    assert_eq!(200, ask(&mut stream, &bearer).await);
+    server
+        .controller
+        .submit(&caller, Op::RevokeToken { id: receipt.token.unwrap(), may_be_last: false })
+        .await
+        .unwrap();
+    for token in [&bearer, &bearer] {
+        assert_eq!(401, ask(&mut stream, token).await, "revoked");
+    }
+    assert_eq!(200, ask(&mut stream, server.token(Role::Client)).await);
 }
