@@ -143,6 +143,7 @@ impl From<RaftError> for ControlError {
                 most: crate::raft::COMMAND_MAX_BYTES as u64,
             }
             .into(),
+            error @ RaftError::NotYet { .. } => Rejection::conflict(error.to_string()).into(),
             RaftError::Fatal(why) => Self::Unavailable(why),
         }
     }

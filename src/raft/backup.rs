@@ -105,7 +105,10 @@ impl Raft {
     /// # Errors
     /// [`RaftError::Fatal`] when it cannot be written.
     pub async fn backup(&self) -> Result<Backup, RaftError> {
-        let (meta, state): (SnapshotMeta, State) = self.inner.replica.snapshot();
+        // Between two applies, when the audit records of all that was applied are queued.
+        let taken =
+            self.inner.core.with_state_machine(|machine| Box::pin(std::future::ready(machine.snapshot()))).await;
+        let (meta, state): (SnapshotMeta, State) = taken.map_err(|error| RaftError::Fatal(error.to_string()))?;
         let archive = self.inner.store.archive(meta, state).await;
         archive.map(Backup::of).map_err(|error| RaftError::Fatal(format!("no snapshot: {error}")))
     }

@@ -4,6 +4,9 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::level;
+use super::types::Entry;
+
 /// The newest version this member reads, and the one it writes.
 const VERSION: u16 = 1;
 
@@ -35,6 +38,12 @@ struct VersionOnly {
 /// A value in its envelope.
 pub(super) fn encode<T: Serialize>(body: &T) -> Result<String, CodecError> {
     Ok(serde_json::to_string(&Envelope { v: VERSION, body })?)
+}
+
+/// An entry in its envelope, whose version is that of the command in it: a version that does not know it says so by
+/// name, whatever the command looks like.
+pub(super) fn encode_entry(entry: &Entry) -> Result<String, CodecError> {
+    Ok(serde_json::to_string(&Envelope { v: level::of_entry(entry), body: entry })?)
 }
 
 /// A value in its envelope, written piece by piece.

@@ -108,6 +108,7 @@ impl Raft {
             match self.submit_once(&command, deadline).await? {
                 Submitted::Committed { index, applied } => return self.committed(index, *applied).await,
                 Submitted::Unknown => return Err(RaftError::Timeout),
+                Submitted::NotYet { needs, group } => return Err(RaftError::NotYet { needs, group }),
                 Submitted::NotLeader => self.retry_until(deadline).await?,
             }
         }
@@ -122,10 +123,11 @@ impl Raft {
         if *self.inner.leading.borrow() != Some(term) {
             return Err(RaftError::NoLeader);
         }
-        match leader::write(&self.inner.core, Arc::new(command), WITHIN).await {
+        match leader::write(&self.inner.core, &self.inner.peers.levels, Arc::new(command), WITHIN).await {
             Submitted::Committed { index, applied } => self.committed(index, *applied).await,
             Submitted::NotLeader => Err(RaftError::NoLeader),
             Submitted::Unknown => Err(RaftError::Timeout),
+            Submitted::NotYet { needs, group } => Err(RaftError::NotYet { needs, group }),
         }
     }
 
@@ -293,7 +295,9 @@ impl Raft {
     async fn submit_once(&self, command: &Arc<Command>, deadline: Instant) -> Result<Submitted, RaftError> {
         let within = deadline - Instant::now();
         match self.leader()? {
-            Some((id, _)) if id == self.id() => Ok(leader::write(&self.inner.core, command.clone(), within).await),
+            Some((id, _)) if id == self.id() => {
+                Ok(leader::write(&self.inner.core, &self.inner.peers.levels, command.clone(), within).await)
+            }
             Some((id, address)) => match self.inner.peers.forward((id, &address), "submit", command, within).await {
                 Ok(answer) => Ok(answer),
                 Err(PeerError::Connect(_) | PeerError::Refused { .. }) => Ok(Submitted::NotLeader),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::handle::Freshness;
+use super::level::Levels;
 use super::types::{Core, Request};
 use crate::state::{Applied, Command};
 
@@ -25,6 +26,13 @@ pub(super) enum Submitted {
     },
     /// Not even written: this member does not lead.
     NotLeader,
+    /// Not written: a member of the group is too old for it.
+    NotYet {
+        /// The level that it needs.
+        needs: u16,
+        /// That of the group.
+        group: u16,
+    },
     /// Written, and then not heard of.
     Unknown,
 }
@@ -40,7 +48,11 @@ pub(super) enum ReadIndex {
 }
 
 /// Writes a command as the leader.
-pub(super) async fn write(core: &Core, command: Arc<Command>, within: Duration) -> Submitted {
+pub(super) async fn write(core: &Core, levels: &Levels, command: Arc<Command>, within: Duration) -> Submitted {
+    let (needs, group) = (command.version, levels.of_group(core));
+    if needs > group {
+        return Submitted::NotYet { needs, group };
+    }
     match timeout(within, core.client_write(Request(command))).await {
         Ok(Ok(written)) => Submitted::Committed {
             index: written.log_id.index,

@@ -119,6 +119,11 @@ impl Machine {
     ) -> Self {
         Self { replica, store, current: Arc::new(Mutex::new(snapshot)), on_fatal }
     }
+
+    /// The state and where it stands.
+    pub(super) fn snapshot(&self) -> (SnapshotMeta, State) {
+        self.replica.snapshot()
+    }
 }
 
 impl RaftStateMachine<Types> for Machine {
@@ -134,19 +139,19 @@ impl RaftStateMachine<Types> for Machine {
     where
         S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
     {
-        let mut audit = Vec::new();
         while let Some((entry, responder)) = entries.try_next().await? {
             let Ok(applied) = catch_unwind(AssertUnwindSafe(|| self.replica.apply(&entry))) else {
                 let reason = format!("applying log entry {} broke an invariant of the state", entry.log_id.index);
                 self.on_fatal.call(&reason);
                 return Err(io::Error::other(reason));
             };
-            audit.extend(applied.iter().filter_map(|applied| applied.audit.clone()));
+            // Before anybody is told: who was answered finds the record.
+            self.store.add_audit(applied.iter().filter_map(|applied| applied.audit.clone()).collect())?;
             if let Some(responder) = responder {
                 responder.send(Response(applied));
             }
         }
-        self.store.add_audit(audit)
+        Ok(())
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {

@@ -8,6 +8,7 @@ mod codec;
 mod handle;
 mod identity;
 mod leader;
+mod level;
 mod machine;
 mod membership;
 mod network;
@@ -66,6 +67,16 @@ pub enum RaftError {
     TooLarge {
         /// Its size.
         bytes: usize,
+    },
+    /// A member of the group is too old for the command; nothing was submitted.
+    #[error(
+        "the command needs feature level {needs}, and the group is at {group}: a member of it runs an older version"
+    )]
+    NotYet {
+        /// Level of the command.
+        needs: u16,
+        /// Level of the group: that of its oldest member.
+        group: u16,
     },
     /// This member cannot go on; the process is about to end.
     #[error("raft has stopped: {0}")]

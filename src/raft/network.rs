@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::acquaintance::{Acquaintance, FOREIGN, OTHER_STORE, REMOVED, Stranger, Way};
+use super::level::{LEVEL_HEADER, Levels};
 use super::machine::SnapshotContent;
 use super::reversion::Acknowledged;
 use super::transfer::{self, Outgoing};
@@ -54,13 +55,14 @@ pub(super) enum PeerError {
 pub(super) struct Peers {
     pub(super) acquaintance: Arc<Acquaintance>,
     acknowledged: Arc<Acknowledged>,
+    pub(super) levels: Arc<Levels>,
     transport: Arc<dyn Transport>,
     pub(super) outgoing: Arc<Outgoing>,
 }
 
 impl Peers {
-    pub(super) fn new(acquaintance: Arc<Acquaintance>, transport: Arc<dyn Transport>) -> Self {
-        Self { acquaintance, acknowledged: Arc::default(), transport, outgoing: Arc::default() }
+    pub(super) fn new(acquaintance: Arc<Acquaintance>, levels: Arc<Levels>, transport: Arc<dyn Transport>) -> Self {
+        Self { acquaintance, acknowledged: Arc::default(), levels, transport, outgoing: Arc::default() }
     }
 
     /// Makes this member and another known to each other.
@@ -98,6 +100,7 @@ impl Peers {
             .map_err(|error| PeerError::Unknown(error.to_string()))?;
         *request.headers_mut() = self.acquaintance.headers();
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(LEVEL_HEADER, HeaderValue::from(self.levels.own()));
         let answered = async {
             let response = self.transport.send(lane, request).await.map_err(|error| match error {
                 TransportError::Connect(_) => PeerError::Connect(error),
@@ -120,6 +123,7 @@ impl Peers {
                 tracing::error!("member {target} is not heard: {why}");
                 return Err(PeerError::Unknown(why));
             }
+            self.levels.learn(target, &head.headers);
             let body = body.map_err(|error| PeerError::Unknown(chain(&error)))?;
             return serde_json::from_slice(&body).map_err(|error| PeerError::Unknown(chain(&error)));
         }

@@ -13,6 +13,7 @@ use super::acquaintance::Acquaintance;
 use super::begin::First;
 use super::handle::Inner;
 use super::identity;
+use super::level::Levels;
 use super::machine::{Machine, Replica};
 use super::membership::Turn;
 use super::network::Peers;
@@ -23,6 +24,7 @@ use super::transport::{Http, Transport};
 use super::types::Core;
 use super::{FatalHook, Raft};
 use crate::domain::MemberId;
+use crate::state::COMMAND_VERSION;
 
 /// How a member is started.
 #[derive(Clone)]
@@ -38,6 +40,9 @@ pub struct Config {
     pub peer_address: String,
     /// What a member that joins a group was told; not looked at once there is a store.
     pub join: Option<Join>,
+    /// The newest commands that this version understands. Only tests, which play a member of a version to come, set
+    /// another than [`COMMAND_VERSION`].
+    pub level: u16,
     /// Timing and snapshots.
     pub tuning: Tuning,
     /// Called, once, when this member cannot go on: the store cannot be written, an invariant is broken.
@@ -100,6 +105,7 @@ impl Config {
             initial_members: BTreeMap::new(),
             join: None,
             peer_address: peer_address.to_owned(),
+            level: COMMAND_VERSION,
             tuning: Tuning::default(),
             on_fatal: FatalHook::exit(),
         }
@@ -363,7 +369,8 @@ impl Raft {
         let replica = Arc::new(Replica::new(snapshot.as_ref()));
         let on_fatal = config.on_fatal.clone();
         let acquaintance = Arc::new(Acquaintance::new(identity, &starts, store.clone(), peers, on_fatal));
-        let network = Peers::new(Arc::clone(&acquaintance), transport);
+        let levels = Arc::new(Levels::new(config.level));
+        let network = Peers::new(Arc::clone(&acquaintance), levels, transport);
         let machine = Machine::new(Arc::clone(&replica), store.clone(), snapshot, config.on_fatal.clone());
         let core = Core::new(id, core_config, network.clone(), store.clone(), machine)
             .await

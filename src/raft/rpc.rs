@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State as Shared};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::acquaintance::{Acquaintance, FOREIGN, OTHER_STORE, REMOVED, Stranger, Way};
 use super::handle::Freshness;
 use super::leader;
+use super::level::{self, LEVEL_HEADER};
 use super::machine::Replica;
 use super::membership::{self, GroupChange, Turn};
 use super::network::Peers;
@@ -133,7 +134,9 @@ impl Member {
 
     pub(super) fn reply<T: Serialize, E: std::fmt::Display>(&self, answer: Result<T, E>) -> Reply {
         let answer = answer.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-        Ok((self.acquaintance.headers(), axum::Json(answer)).into_response())
+        let mut headers = self.acquaintance.headers();
+        headers.insert(LEVEL_HEADER, HeaderValue::from(self.peers.levels.own()));
+        Ok((headers, axum::Json(answer)).into_response())
     }
 }
 
@@ -161,7 +164,11 @@ async fn append(
     body: Bytes,
 ) -> Reply {
     member.admit(target, &headers).await?;
-    let answer = member.core.append_entries(parse(&body)?).await;
+    let request = level::read_entries(&body, member.peers.levels.own()).map_err(|why| {
+        tracing::error!("entries are refused: {why}");
+        (StatusCode::BAD_REQUEST, why)
+    })?;
+    let answer = member.core.append_entries(request).await;
     if !matches!(answer, Err(_) | Ok(AppendEntriesResponse::HigherVote(_))) {
         member.contact.now();
     }
@@ -201,7 +208,7 @@ async fn submit(
 ) -> Reply {
     member.admit(target, &headers).await?;
     let command = parse(&body)?;
-    member.reply(Ok::<_, io::Error>(leader::write(&member.core, command, FORWARDED_WITHIN).await))
+    member.reply(Ok::<_, io::Error>(leader::write(&member.core, &member.peers.levels, command, FORWARDED_WITHIN).await))
 }
 
 async fn read_index(

@@ -22,6 +22,8 @@ mod plan;
 #[cfg(feature = "server")]
 mod raft;
 #[cfg(feature = "server")]
+mod raft_versions;
+#[cfg(feature = "server")]
 mod rollout;
 #[cfg(feature = "server")]
 mod scene;

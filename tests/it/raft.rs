@@ -19,7 +19,7 @@ const TURNS: usize = 700;
 /// No step of a test takes longer on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn create(name: &str) -> Command {
+pub fn create(name: &str) -> Command {
     Command {
         version: COMMAND_VERSION,
         at: Instant(1_000),
@@ -44,12 +44,12 @@ fn turn(number: usize) -> Command {
     }
 }
 
-fn names(raft: &Raft) -> Vec<String> {
+pub fn names(raft: &Raft) -> Vec<String> {
     raft.read(|state| state.clusters.keys().map(ToString::to_string).collect())
 }
 
 /// Retries what may be refused while there is no leader. Only for commands whose repetition does no harm here.
-async fn must_submit(raft: &Raft, command: &Command) -> Committed {
+pub async fn must_submit(raft: &Raft, command: &Command) -> Committed {
     let submit = async {
         loop {
             match raft.submit(command.clone()).await {
@@ -62,7 +62,7 @@ async fn must_submit(raft: &Raft, command: &Command) -> Committed {
     timeout(DEADLINE, submit).await.expect("no write went through")
 }
 
-async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let poll = async {
         while !holds().await {
             sleep(Duration::from_millis(5)).await;
@@ -72,13 +72,13 @@ async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut(
 }
 
 /// A member with its listener, stopped when dropped.
-struct Member {
-    raft: Raft,
+pub struct Member {
+    pub raft: Raft,
     serving: JoinHandle<()>,
 }
 
 impl Member {
-    async fn start(config: Config) -> Self {
+    pub async fn start(config: Config) -> Self {
         let address: SocketAddr = config.peer_address.parse().unwrap();
         let (raft, router) = Raft::open(config).await.unwrap();
         let socket = TcpSocket::new_v4().unwrap();
@@ -89,28 +89,28 @@ impl Member {
         Self { raft, serving }
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.serving.abort();
         self.raft.shutdown().await;
     }
 
-    async fn recovered(&self) {
+    pub async fn recovered(&self) {
         let mut recovered = self.raft.recovered();
         timeout(DEADLINE, recovered.wait_for(|&yes| yes)).await.expect("recovered in time").unwrap();
     }
 }
 
-fn quick() -> Tuning {
+pub fn quick() -> Tuning {
     Tuning { heartbeat_ms: 50, election_min_ms: 200, election_max_ms: 400, ..Tuning::default() }
 }
 
-fn config(dir: &Path, address: SocketAddr) -> Config {
+pub fn config(dir: &Path, address: SocketAddr) -> Config {
     let on_fatal = FatalHook::new(|reason| panic!("fatal: {reason}"));
     Config { tuning: quick(), on_fatal, ..Config::new(dir, &address.to_string()) }
 }
 
 /// Addresses nobody listens at. Held together, so that they differ.
-async fn free_addresses(count: usize) -> Vec<SocketAddr> {
+pub async fn free_addresses(count: usize) -> Vec<SocketAddr> {
     let mut held = Vec::new();
     for _ in 0..count {
         held.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
@@ -119,13 +119,13 @@ async fn free_addresses(count: usize) -> Vec<SocketAddr> {
 }
 
 /// Configurations of a group of three.
-struct Three {
+pub struct Three {
     _dirs: Vec<TempDir>,
-    configs: Vec<Config>,
+    pub configs: Vec<Config>,
 }
 
 impl Three {
-    async fn new(tuning: Tuning) -> Self {
+    pub async fn new(tuning: Tuning) -> Self {
         let dirs: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
         let addresses = free_addresses(3).await;
         let initial_members: BTreeMap<MemberId, String> =
@@ -142,11 +142,11 @@ impl Three {
         Self { _dirs: dirs, configs }
     }
 
-    async fn start(&self, member: usize) -> Member {
+    pub async fn start(&self, member: usize) -> Member {
         Member::start(self.configs[member].clone()).await
     }
 
-    async fn start_all(&self) -> Vec<Member> {
+    pub async fn start_all(&self) -> Vec<Member> {
         let mut members = Vec::new();
         for member in 0..3 {
             members.push(self.start(member).await);
@@ -175,7 +175,7 @@ fn first_entry(dir: &Path) -> Option<u64> {
     first.map(|first| u64::try_from(first).unwrap())
 }
 
-async fn same_state(members: &[Member]) {
+pub async fn same_state(members: &[Member]) {
     eventually("the same state on all members", || async {
         let hashes: Vec<_> = members.iter().map(|member| member.raft.state_hash()).collect();
         hashes.iter().all(|hash| *hash == hashes[0])

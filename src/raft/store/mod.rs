@@ -312,7 +312,7 @@ impl RaftLogStorage<Types> for Store {
         let mut rows = Vec::new();
         let mut kept = Vec::new();
         for entry in entries {
-            let text = codec::encode(&entry).map_err(io::Error::other)?;
+            let text = codec::encode_entry(&entry).map_err(io::Error::other)?;
             kept.push((entry.index(), (entry, text.len())));
             rows.push((kept.last().expect("just pushed").0, text));
         }

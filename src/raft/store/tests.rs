@@ -1,5 +1,8 @@
 //! The store against openraft's own suite, against damage and against crashes.
 
+mod compaction;
+mod crashes;
+
 use std::fs;
 use std::sync::Arc;
 
@@ -388,4 +391,20 @@ async fn a_torn_write_ahead_log_loses_its_tail_only_and_damage_before_it_is_refu
     fs::write(&path, bent).unwrap();
     let refusal = refusal(&left);
     assert!(refusal.contains("slotkeeper.db-wal, frame") && refusal.contains("not a torn tail"), "{refusal}");
+}
+
+#[tokio::test]
+async fn an_entry_of_a_newer_version_is_refused_by_name() {
+    let unknown = r#"{"v":2,"body":{"log_id":{},"payload":{"Normal":{"version":2,"op":{"op":"teleport"}}}}}"#;
+    let mut newer = entry(20);
+    let EntryPayload::Normal(request) = &mut newer.payload else { panic!("a command") };
+    request.0 = Arc::new(Command { version: 2, ..Command::clone(&request.0) });
+    for text in [unknown, &codec::encode_entry(&newer).unwrap()] {
+        let dir = filled().await;
+        let crc = verify::checksum(&20_i64.to_le_bytes(), text.as_bytes());
+        change(&dir, &format!("UPDATE raft_log SET entry = '{text}', crc = {crc} WHERE idx = 20"));
+        let refusal = refusal(&dir);
+        let expected = "raft_log, entry 20: it has format version 2; this member knows up to 1";
+        assert!(refusal.ends_with(expected), "{refusal}");
+    }
 }
