@@ -77,8 +77,8 @@ impl Server {
 
     /// A change that every client sees; its epoch.
     async fn change(&self, number: usize) -> u64 {
-        let node = self.get(NODE).await;
-        let patch = self.client.patch(self.url(NODE)).header("if-match", format!("\"{}\"", node["revision"]));
+        let node = self.client.get(self.url(NODE)).send().await.expect("it answers");
+        let patch = self.client.patch(self.url(NODE)).header("if-match", &node.headers()["etag"]);
         let changed = patch.json(&json!({"zone": format!("z{number}")})).send().await.expect("it answers");
         assert_eq!(changed.status(), StatusCode::OK);
         changed.json::<Value>().await.expect("JSON")["epoch"].as_u64().expect("an epoch")
