@@ -99,9 +99,9 @@ async fn wait(address: String, generation: u64, mut epoch: u64, heard: Unbounded
     stream.set_nodelay(true).expect("a TCP socket");
     let mut buffer = vec![0; 16 << 10];
     loop {
-        let head =
+        let request =
             format!("GET {CLUSTER}/topology?after={generation}.{epoch}&wait=55 HTTP/1.1\r\nhost: {address}\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.expect("it reads");
+        stream.write_all(request.as_bytes()).await.expect("it reads");
         let (mut filled, mut whole) = (0, usize::MAX);
         while filled < whole {
             let read = stream.read(&mut buffer[filled..]).await.expect("it writes");

@@ -80,18 +80,22 @@ pub fn check(first: &str, operations: &[Operation]) -> Result<(), Violation> {
                 }
                 next = 0;
             }
-            None => match order.pop() {
-                Some((index, before)) => (next, placed) = (index + 1, before),
-                None => {
-                    let left = (0..operations.len()).filter(|index| !longest.contains(index)).take(8);
-                    let left = left.map(|index| operations[index].clone()).collect();
-                    let order = longest.iter().rev().take(8).rev().map(|&index| operations[index].clone()).collect();
-                    return Err(Violation { order, left });
-                }
-            },
+            None => {
+                let Some((index, before)) = order.pop() else { return Err(violation(&operations, &longest)) };
+                (next, placed) = (index + 1, before);
+            }
         }
     }
     Ok(())
+}
+
+fn violation(operations: &[Operation], longest: &[usize]) -> Violation {
+    let of = |index: &usize| operations[*index].clone();
+    let left: Vec<usize> = (0..operations.len()).filter(|index| !longest.contains(index)).take(8).collect();
+    Violation {
+        order: longest[longest.len().saturating_sub(8)..].iter().map(of).collect(),
+        left: left.iter().map(of).collect(),
+    }
 }
 
 /// The operations that have their place, and the value after them.

@@ -73,7 +73,9 @@ async fn a_follower_that_hears_or_is_heard_no_more_disturbs_nobody() {
             "nobody hears it" => vec![(follower, leader), (follower, other)],
             _ => vec![(leader, follower), (other, follower)],
         };
-        cut.iter().for_each(|&(from, to)| trial.network().cut(from, to));
+        for (from, to) in cut {
+            trial.network().cut(from, to);
+        }
         // Several of the longest silences after which it would stand for election, and again and again.
         tokio::time::sleep(Duration::from_millis(3_500)).await;
         registers.go_on(&trial, 10).await;
