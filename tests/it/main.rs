@@ -10,6 +10,8 @@ mod e2e;
 #[cfg(feature = "server")]
 mod harness;
 mod keyslot;
+#[cfg(feature = "server")]
+mod log_fixtures;
 mod linearizability;
 #[cfg(feature = "server")]
 mod network;
