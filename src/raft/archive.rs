@@ -83,6 +83,7 @@ pub(super) enum ArchiveError {
 }
 
 impl ArchiveError {
+    #[expect(clippy::needless_pass_by_value, reason = "errors are given as they come")]
     pub(super) fn damaged(place: impl Into<String>, why: impl ToString) -> Self {
         Self::Damaged { place: place.into(), why: why.to_string() }
     }

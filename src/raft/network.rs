@@ -108,8 +108,8 @@ impl Peers {
             })?;
             self.answer(target, response).await
         };
-        let late = |_| PeerError::Unknown(format!("nothing within {} ms", within.as_millis()));
-        timeout(within, answered).await.map_err(late)?
+        let too_slow = |_| PeerError::Unknown(format!("nothing within {} ms", within.as_millis()));
+        timeout(within, answered).await.map_err(too_slow)?
     }
 
     async fn answer<A: DeserializeOwned>(&self, target: MemberId, response: Response<Body>) -> Result<A, PeerError> {

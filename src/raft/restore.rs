@@ -273,8 +273,12 @@ fn new_group_id(from: &[&str], members: &BTreeMap<MemberId, String>, act: &Act) 
         sha.update((text.len() as u64).to_be_bytes());
         sha.update(text);
     };
-    from.iter().for_each(|text| field(text));
-    members.iter().for_each(|(id, address)| field(&format!("{id}={address}")));
+    for text in from {
+        field(text);
+    }
+    for (id, address) in members {
+        field(&format!("{id}={address}"));
+    }
     field(&act.at.0.to_string());
     field(act.by.name.as_str());
     field(&act.reason);

@@ -77,7 +77,7 @@ fn members_and_terms() -> Vec<Command> {
         idempotency: None,
         op,
     };
-    (0..).zip(all).map(command).collect()
+    (0_u64..).zip(all).map(command).collect()
 }
 
 fn hash_of(log: &[Command]) -> String {

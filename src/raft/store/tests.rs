@@ -252,12 +252,16 @@ fn bend(path: &Path) {
 #[tokio::test]
 async fn without_a_good_snapshot_before_its_log_a_store_is_refused() {
     let dir = filled().await;
-    snapshot_files(dir.path()).iter().for_each(|path| bend(path));
+    for path in snapshot_files(dir.path()) {
+        bend(&path);
+    }
     let refused = refusal(&dir);
     assert!(refused.contains("snapshot-0000000000000002.jsonl, the snapshot: its last line"), "{refused}");
 
     let dir = filled().await;
-    snapshot_files(dir.path()).iter().for_each(|path| fs::remove_file(path).unwrap());
+    for path in snapshot_files(dir.path()) {
+        fs::remove_file(path).unwrap();
+    }
     let refused = refusal(&dir);
     assert!(refused.contains("none covers the entries before 4, which the log has no more"), "{refused}");
 

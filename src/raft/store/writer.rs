@@ -22,7 +22,7 @@ use crate::state::AuditRecord;
 pub(super) const BATCH_MAX: usize = 1024;
 /// Most rows of purged log, and of audit that is no longer retained, that one transaction deletes beside its work:
 /// more at once would make the commit that does it wait.
-const SWEPT_AT_ONCE: i64 = 256;
+const SWEPT_AT_ONCE: u32 = 256;
 
 pub(super) type Done = oneshot::Sender<io::Result<()>>;
 
@@ -106,7 +106,7 @@ impl Sweep {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let some = |sql: &str, bound: &mut Option<i64>| -> rusqlite::Result<()> {
             if let Some(value) = *bound
-                && connection.prepare_cached(sql)?.execute([value, SWEPT_AT_ONCE])? < SWEPT_AT_ONCE as usize
+                && connection.prepare_cached(sql)?.execute([value, SWEPT_AT_ONCE.into()])? < SWEPT_AT_ONCE as usize
             {
                 *bound = None;
             }

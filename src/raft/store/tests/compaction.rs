@@ -41,9 +41,16 @@ async fn compaction_gives_the_writer_little_at_a_time() {
     assert_eq!((log, audit), (0, 0));
     assert_eq!(rows_below(dir.path(), "raft_log", "idx", i64::MAX), 301);
     store.close().await;
+}
 
-    // Rows that are still to be deleted are no part of the log.
-    let (mut store, _) = reopen(dir.path()).await;
+#[tokio::test]
+async fn rows_still_to_be_deleted_are_no_part_of_the_log() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, mut machine) = reopen(dir.path()).await;
+    store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
+    append(&mut store, 0..1501).await;
+    apply(&mut machine, 0..1501).await;
+    machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
     store.purge(log_id(1400)).await.unwrap();
     store.close().await;
     assert!(rows_below(dir.path(), "raft_log", "idx", i64::MAX) > 0);

@@ -113,7 +113,7 @@ async fn live_through() -> Vec<Moment> {
                 store.blocking_append((next..next + count).map(|index| entry_of(term, index))).await.unwrap();
             }
             Step::Truncate(after) => {
-                store.truncate_after(Some(entry_of(model.entries[&after], after).log_id)).await.unwrap()
+                store.truncate_after(Some(entry_of(model.entries[&after], after).log_id)).await.unwrap();
             }
             Step::Compact(upto, purge) => {
                 let entries: Vec<_> =
