@@ -16,12 +16,15 @@ const SHARE: usize = 8;
 /// How long a value is: about what slotkeeper's log entry says in its own words.
 const VALUE: [u8; 64] = [b'v'; 64];
 
+/// A connection and how many loads it has.
+type Shared = (SendRequest<Bytes>, usize);
+
 /// A group.
 pub struct Group {
     processes: Vec<Process>,
     addresses: Vec<SocketAddr>,
     /// The newest connection to each member, and how many loads it has.
-    connections: Vec<Mutex<Option<(SendRequest<Bytes>, usize)>>>,
+    connections: Vec<Mutex<Option<Shared>>>,
 }
 
 impl Group {
@@ -110,14 +113,13 @@ impl System for Group {
             Some(sender) => sender.ready().await.ok(),
             None => None,
         };
-        let sender = match alive {
-            Some(sender) => sender,
+        let sender = if let Some(sender) = alive {
+            sender
+        } else {
             // None yet, enough loads on it, or one that the member did not survive.
-            None => {
-                let sender = self.channel(member).await?;
-                *self.connections[member].lock().expect("no panics") = Some((sender.clone(), 1));
-                sender
-            }
+            let sender = self.channel(member).await?;
+            *self.connections[member].lock().expect("no panics") = Some((sender.clone(), 1));
+            sender
         };
         Ok(Client { sender, key: Bytes::from(format!("key-{}", number % 64)) })
     }
