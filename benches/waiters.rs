@@ -112,12 +112,12 @@ async fn wait(address: String, generation: u64, mut epoch: u64, heard: Unbounded
             if whole == usize::MAX
                 && let Some(end) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n")
             {
-                let head = std::str::from_utf8(&buffer[..end]).expect("heads are ASCII");
+                let status_and_headers = std::str::from_utf8(&buffer[..end]).expect("heads are ASCII");
                 let field = |name: &str| {
-                    let (_, rest) = head.split_once(name)?;
+                    let (_, rest) = status_and_headers.split_once(name)?;
                     rest.split("\r\n").next()?.parse::<u64>().ok()
                 };
-                assert!(head.starts_with("HTTP/1.1 20"), "{head}");
+                assert!(status_and_headers.starts_with("HTTP/1.1 20"), "{status_and_headers}");
                 epoch = field("slotkeeper-epoch: ").expect("an epoch");
                 let length = usize::try_from(field("content-length: ").unwrap_or_default()).expect("small");
                 whole = end + 4 + length;
