@@ -72,18 +72,15 @@ pub fn check(first: &str, operations: &[Operation]) -> Result<(), Violation> {
                 let after = placed.with(index, &operations[index])?;
                 tried.insert(after.clone()).then_some((index, after))
             });
-        match step {
-            Some((index, after)) => {
-                order.push((index, std::mem::replace(&mut placed, after)));
-                if order.len() > longest.len() {
-                    longest = order.iter().map(|(index, _)| *index).collect();
-                }
-                next = 0;
+        if let Some((index, after)) = step {
+            order.push((index, std::mem::replace(&mut placed, after)));
+            if order.len() > longest.len() {
+                longest = order.iter().map(|(index, _)| *index).collect();
             }
-            None => {
-                let Some((index, before)) = order.pop() else { return Err(violation(&operations, &longest)) };
-                (next, placed) = (index + 1, before);
-            }
+            next = 0;
+        } else {
+            let Some((index, before)) = order.pop() else { return Err(violation(&operations, &longest)) };
+            (next, placed) = (index + 1, before);
         }
     }
     Ok(())

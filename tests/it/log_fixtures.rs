@@ -109,14 +109,14 @@ fn record_logs() {
         .iter()
         .map(|script| (script.file_stem().unwrap().to_str().unwrap().to_owned(), commands_of(script)))
         .collect();
-    logs.push(("16-members-and-terms".to_owned(), members_and_terms()));
-    let mut hashes = String::new();
+    logs.push(("17-members-and-terms".to_owned(), members_and_terms()));
+    let mut hashes = Vec::new();
     for (name, log) in logs {
         let lines: Vec<_> = log.iter().map(|command| serde_json::to_string(command).unwrap() + "\n").collect();
         fs::write(folder().join(format!("{name}.jsonl")), lines.concat()).unwrap();
-        hashes += &format!("{} {name}\n", hash_of(&log));
+        hashes.push(format!("{} {name}\n", hash_of(&log)));
     }
-    fs::write(folder().join("hashes.txt"), hashes).unwrap();
+    fs::write(folder().join("hashes.txt"), hashes.concat()).unwrap();
 }
 
 /// Names of the variants of a type, and which one a value is: a variant that is not listed does not compile.
@@ -260,7 +260,7 @@ async fn record_store() {
     fs::create_dir_all(&store).unwrap();
     for entry in fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap()) {
         let name = entry.file_name().into_string().unwrap();
-        if name == "slotkeeper.db" || name.ends_with(".jsonl") {
+        if name == "slotkeeper.db" || Path::new(&name).extension().is_some_and(|kind| kind == "jsonl") {
             fs::copy(entry.path(), store.join(name)).unwrap();
         }
     }

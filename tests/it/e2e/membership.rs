@@ -161,9 +161,8 @@ async fn a_group_grows_to_five_and_shrinks_to_one_and_no_write_fails() {
         [first.url.clone()].into_iter().chain(joiners.iter().map(|(member, _)| member.url.clone())).collect();
     let load = Load::start(&urls, &first.token);
 
-    for number in 0..4 {
-        let (joining, peer) = &mut joiners[number];
-        assert_eq!(add_voter(&first, joining, peer).await, number as u64 + 2);
+    for ((joining, peer), number) in joiners[..4].iter_mut().zip(2..) {
+        assert_eq!(add_voter(&first, joining, peer).await, number);
         load.go_on(10).await;
     }
     assert_eq!(voters(&first).await, [1, 2, 3, 4, 5]);

@@ -310,7 +310,12 @@ impl Client {
         let path = format!("/v1/clusters/default/plans/{plan}/rollout");
         while !self.all.stopped() {
             self.pause(150).await;
-            let Some(answer) = self.get(&path).await else { if self.all.healed() { return } else { continue } };
+            let Some(answer) = self.get(&path).await else {
+                if self.all.healed() {
+                    return;
+                }
+                continue;
+            };
             let state = answer.json["state"].as_str().unwrap_or_default().to_owned();
             let verb = match state.as_str() {
                 "succeeded" | "aborted" | "rolled_back" => return,

@@ -225,7 +225,8 @@ impl World<'_> {
 fn run(seed: u64, options: Options) -> Outcome {
     let dir = temporary();
     let mut world = World::new(seed, dir.path(), options);
-    assert!(cfg!(tokio_unstable), "built without the flag of .cargo/config.toml: no run would be like another");
+    let repeatable = cfg!(tokio_unstable);
+    assert!(repeatable, "built without the flag of .cargo/config.toml: no run would be like another");
     let faults_ms = 1600 + seed % 4 * 500;
     let ended = catch_unwind(AssertUnwindSafe(|| world.run(faults_ms)));
     let violation = match ended {
