@@ -75,9 +75,10 @@ struct Running {
 
 impl Running {
     fn start(member: &Member, args: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
-        command.args(args).args(["--endpoint", &member.url]).stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // What started the tests in the background may have left Ctrl-C ignored, and that is inherited.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", BINARY]).args(args).args(["--endpoint", &member.url]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = mpsc::channel();
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
