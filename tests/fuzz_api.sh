@@ -47,6 +47,8 @@ other = "$plan"
 node = "new-1"
 shard = "new-1"
 action = "a-1"
+# Waiting is not what is looked at here: a version that is still to come would be waited for, for 30 s a time.
+wait = "100ms"
 TOML
 ask "$work/known.toml" --phases fuzzing --max-examples "${FUZZ_EXAMPLES:-20}"
 
