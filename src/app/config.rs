@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::domain::MemberId;
+use crate::domain::{MemberId, is_peer_address};
 
 use super::args::{DevArgs, LogFormat, ServeArgs};
 
@@ -216,6 +216,9 @@ fn check_peers(
              address of others",
         );
     }
+    if let Some(address) = peer_address.filter(|address| !is_peer_address(address)) {
+        return Err(ConfigError::Inconsistent(format!("--peer-address {address:?} is not HOST:PORT")));
+    }
     match peer_listen {
         Some(address) if address.ip().is_unspecified() && peer_address.is_none() && !listed && !joins => {
             inconsistent("--peer-listen names no address that others can reach: give --peer-address too")
@@ -239,8 +242,7 @@ pub(super) fn parse_members(text: &str) -> Result<BTreeMap<MemberId, String>, Co
         let (id, address) = part.split_once('=').ok_or_else(|| fault(part, "is not N=HOST:PORT"))?;
         let id =
             id.parse().ok().filter(|id| *id > 0).ok_or_else(|| fault(part, "does not start with a number from 1"))?;
-        let port = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        if !port.is_some_and(|(host, port)| !host.is_empty() && port > 0) {
+        if !is_peer_address(address) {
             return Err(fault(part, "has no HOST:PORT after the ="));
         }
         if members.values().any(|known| known == address) {
@@ -282,13 +284,16 @@ mod tests {
             args.peer_listen = Some("127.0.0.1:1002".parse().unwrap());
         };
         assert_eq!(serve(grouped).unwrap().initial_members.len(), 3);
-        let refused: [(&str, Change); 12] = [
+        let refused: [(&str, Change); 13] = [
             ("either made or joined", |a| {
                 a.join = vec!["http://a:1".into()];
                 a.join_token_file = Some("t".into());
             }),
             ("--join needs --join-token-file", |a| a.join = vec!["http://a:1".into()]),
             ("goes with --peer-listen of a member alone", |a| a.peer_address = Some("a:1".into())),
+            ("is not HOST:PORT", |a| {
+                (a.initial_members, a.member_id, a.peer_address) = (None, None, Some("nonsense".into()));
+            }),
             ("is not in --initial-members", |a| a.member_id = Some(4)),
             ("needs --member-id", |a| a.member_id = None),
             ("needs --peer-listen", |a| a.peer_listen = None),

@@ -212,7 +212,7 @@ fn raft_config(config: &Config, join: Option<raft::Join>) -> raft::Config {
 async fn join(config: &Config) -> anyhow::Result<Option<raft::Join>> {
     let Some(join) = config.join.as_ref().filter(|_| !raft::has_member(&config.data_dir)) else { return Ok(None) };
     let token = std::fs::read_to_string(&join.token_file)
-        .with_context(|| format!("join token file {}", join.token_file.display()))?;
+        .map_err(|fault| OpenError::Config(format!("join token file {}: {fault}", join.token_file.display())))?;
     let client = Client::builder(join.endpoints.clone()).token(token.trim()).timeout(JOIN_WITHIN).build()?;
     let answer = client.join().await.with_context(|| format!("joining through {}", join.endpoints.join(", ")))?;
     info!(member = answer.member_id, group = answer.group_id, "joining");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::{ClusterId, NodeId, PlanId, ShardId, TokenId};
+use crate::domain::{ClusterId, NodeId, PlanId, ShardId, TokenId, hex};
 use crate::state::Cluster;
 
 /// 32 characters that are not mistaken for each other.
@@ -46,17 +46,6 @@ pub fn names(cluster: &Cluster, count: usize, taken: &[&str]) -> Vec<(NodeId, Sh
         })
         .take(count)
         .collect()
-}
-
-/// Bytes as hex digits.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut hex = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        hex.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        hex.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    hex
 }
 
 fn letters(bits: &Bits, count: usize) -> String {

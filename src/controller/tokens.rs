@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{Caller, ControlError, Controller, Op, Receipt, fresh};
-use crate::domain::{Instant, Principal, PrincipalName, Rejection, Role, TokenId};
+use crate::domain::{Instant, Principal, PrincipalName, Rejection, Role, TokenId, hex};
 use crate::state::Token;
 
 /// What a bearer token says of itself: who it claims to be, and the hash of the secret that would prove it.
@@ -128,5 +128,5 @@ impl Controller {
 }
 
 pub(super) fn sha256(text: &str) -> String {
-    fresh::hex(&Sha256::digest(text.as_bytes()))
+    hex(&Sha256::digest(text.as_bytes()))
 }

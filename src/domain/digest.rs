@@ -224,6 +224,18 @@ macro_rules! hex_type {
 hex_type!(Digest, "digest");
 hex_type!(Fingerprint, "fingerprint");
 
+/// Bytes as lower-case hex digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut hex = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        hex.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        hex.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    hex
+}
+
 fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64)?.as_bytes();
     let digit = |b: u8| match b {

@@ -142,5 +142,15 @@ impl FromStr for ActionId {
     }
 }
 
+/// Most bytes of a peer's address: a host name, a colon, a port.
+const PEER_ADDRESS_MAX_BYTES: usize = 261;
+
+/// Whether a text is `HOST:PORT`, as members of the raft group dial each other.
+#[must_use]
+pub fn is_peer_address(text: &str) -> bool {
+    let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    text.len() <= PEER_ADDRESS_MAX_BYTES && port.is_some_and(|(host, port)| !host.is_empty() && port > 0)
+}
+
 /// A member of the raft group.
 pub type MemberId = u64;

@@ -24,12 +24,12 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{Digest, Fingerprint};
+pub use digest::{Digest, Fingerprint, hex};
 pub use epoch::{Epoch, Generation, Version};
 pub use goal::{Goal, Intent, LoadMetric, Tolerance};
 pub use ids::{
     ActionId, ClusterId, ClusterName, MemberId, NAME_MAX_BYTES, NodeId, PlanId, PrincipalName, ShardId, TokenId, Zone,
-    is_plain_number,
+    is_peer_address, is_plain_number,
 };
 pub use instant::Instant;
 pub use invalid::Invalid;

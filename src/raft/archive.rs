@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::codec::{self, CodecError};
-use super::open::hex;
 use super::types::SnapshotMeta;
+use crate::domain::hex;
 use crate::state::{AuditRecord, State};
 
 /// The newest format this member reads, and the one it writes.

@@ -19,12 +19,11 @@ use super::leader::{self, ReadIndex, Submitted};
 use super::machine::Replica;
 use super::membership::{self, Turn};
 use super::network::{PeerError, Peers};
-use super::open::hex;
 use super::rpc::Contact;
 use super::store::Store;
 use super::types::{Core, Types};
 use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Standing, Status, codec};
-use crate::domain::MemberId;
+use crate::domain::{MemberId, hex};
 use crate::state::{Applied, AuditRecord, Command, State};
 
 /// How long a leader is sought, and how long its answer is waited for.

@@ -1,7 +1,7 @@
 //! From a configuration to a running member.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::store::{Disk, Identity, Loaded, Store};
 use super::transport::{Http, Transport};
 use super::types::Core;
 use super::{FatalHook, Raft};
-use crate::domain::MemberId;
+use crate::domain::{MemberId, hex};
 use crate::state::COMMAND_VERSION;
 
 /// How a member is started.
@@ -418,12 +418,4 @@ async fn new_identity(config: &Config, id: MemberId, store: &Store) -> Result<Id
 
 pub(super) fn random_id() -> String {
     hex(&random_bits())
-}
-
-/// Bytes as lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -12,10 +12,9 @@ use sha2::{Digest, Sha256};
 
 use super::OpenError;
 use super::archive::{self, Archive, ArchiveError, Head, Span};
-use super::open::hex;
 use super::store::{Identity, Offline};
 use super::types::{LogId, SnapshotMeta, StoredMembership, Vote};
-use crate::domain::{ClusterName, Instant, MemberId, Principal, Version};
+use crate::domain::{ClusterName, Instant, MemberId, Principal, Version, hex};
 use crate::state::{Restoration, State};
 
 /// What a snapshot file holds.
@@ -72,7 +71,7 @@ pub struct Made {
 }
 
 fn open_archive(path: &Path) -> Result<(Archive, State), OpenError> {
-    let file = File::open(path).map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
+    let file = File::open(path).map_err(|fault| OpenError::Config(format!("{}: {fault}", path.display())))?;
     let refused = |error: ArchiveError| OpenError::damaged(path, "the snapshot", &error);
     let archive = Archive::open(file).map_err(refused)?;
     let state = archive.state().map_err(refused)?;

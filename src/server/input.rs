@@ -107,7 +107,7 @@ impl<P: Payload, Q: DeserializeOwned + Send> FromRequest<Shared> for Input<P, Q>
                 hash.update((part.len() as u64).to_be_bytes());
                 hash.update(part);
             }
-            let request = super::page::hex(&hash.finalize());
+            let request = crate::domain::hex(&hash.finalize());
             Idempotency { key, request }
         });
         Ok(Self { body, query, principal, idempotency, if_match: parts.headers.get(IF_MATCH).cloned() })

@@ -59,7 +59,7 @@ fn request_id(request: &Request) -> HeaderValue {
 
 /// A name for a request that has none.
 pub fn fresh_id() -> String {
-    super::page::hex(&rand::random::<[u8; 8]>())
+    crate::domain::hex(&rand::random::<[u8; 8]>())
 }
 
 fn write_problem(response: &mut Response, id: &HeaderValue, is_head: bool) {

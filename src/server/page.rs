@@ -2,6 +2,7 @@
 
 use super::error::ApiError;
 use super::query::ListQuery;
+use crate::domain::hex;
 use crate::wire::Page;
 
 const LIMIT_DEFAULT: u16 = 100;
@@ -26,17 +27,6 @@ pub fn after(query: &ListQuery) -> Result<Option<String>, ApiError> {
 /// The cursor of a key.
 pub fn cursor(key: &str) -> String {
     hex(key.as_bytes())
-}
-
-/// Bytes as hex digits.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut hex = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        hex.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        hex.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    hex
 }
 
 /// The page of entries that come after the cursor's key. `entries` are ascending by key.

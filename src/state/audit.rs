@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{AuditHead, AuditRecord};
-use crate::domain::{ClusterName, TokenId};
+use crate::domain::{ClusterName, TokenId, hex};
 
 /// Where a chain of records breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,15 +77,6 @@ impl AuditRecord {
         field(self.version.map(|version| version.to_string()).as_deref());
         hex(&hash.finalize())
     }
-}
-
-/// Lower-case hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a string");
-        text
-    })
 }
 
 #[cfg(test)]

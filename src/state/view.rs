@@ -2,9 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::audit::hex;
 use super::{Cluster, State};
-use crate::domain::{Epoch, NodeId, Shard, Topology, TopologyShard};
+use crate::domain::{Epoch, NodeId, Shard, Topology, TopologyShard, hex};
 
 impl Cluster {
     /// What clients see.

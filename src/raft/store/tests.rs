@@ -56,6 +56,10 @@ async fn the_simulated_disk_keeps_the_contract_too() {
     Suite::test_all(Simulated).await.unwrap();
 }
 
+fn identity() -> Identity {
+    Identity { member_id: 1, group_id: "group".into(), incarnation: "first".into(), made: false, joined: false }
+}
+
 /// Appends one entry after the other until the member crashes: how many were reported durable, and how many are found.
 fn crash_while_appending(seed: u64, lying: bool) -> (u64, u64) {
     let dir = TempDir::new().unwrap();
@@ -65,14 +69,7 @@ fn crash_while_appending(seed: u64, lying: bool) -> (u64, u64) {
     let mut reported = 0;
     crashing.block_on(async {
         let (mut store, _) = Store::simulated(disk.clone(), no_fatal()).unwrap();
-        let identity = Identity {
-            member_id: 1,
-            group_id: "group".into(),
-            incarnation: "first".into(),
-            made: false,
-            joined: false,
-        };
-        store.save_identity(&identity).await.unwrap();
+        store.save_identity(&identity()).await.unwrap();
         store.save_vote(&Vote::new_committed(1, 1)).await.unwrap();
         let writing = async {
             loop {
@@ -107,14 +104,7 @@ fn a_crash_on_a_simulated_disk_loses_what_was_not_synced_and_nothing_else() {
 async fn reopen(dir: &Path) -> (Store, Machine) {
     let (store, loaded) = Store::open(dir, no_fatal()).unwrap();
     if loaded.identity.is_none() {
-        let identity = Identity {
-            member_id: 1,
-            group_id: "group".into(),
-            incarnation: "first".into(),
-            made: false,
-            joined: false,
-        };
-        store.save_identity(&identity).await.unwrap();
+        store.save_identity(&identity()).await.unwrap();
     }
     let replica = Arc::new(Replica::new(loaded.snapshot.as_ref()));
     let machine = Machine::new(replica, store.clone(), loaded.snapshot, no_fatal());

@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use super::WriteHeaders;
-use crate::domain::MemberId;
+use crate::domain::{MemberId, Rejection, is_peer_address, is_plain_number};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson, Nothing};
 use crate::server::query::{At, Query};
@@ -47,7 +47,15 @@ pub async fn status(State(app): State<Shared>, _: Query) -> Result<Json<StatusVi
 pub struct MemberPath {
     /// The member's number.
     #[param(value_type = u64, inline, minimum = 1)]
+    #[serde(deserialize_with = "member")]
     pub member: MemberId,
+}
+
+/// A number in the one way it is written.
+fn member<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemberId, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let number = is_plain_number(&text).then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| serde::de::Error::custom(format!("member: {text:?} is not the number of a member")))
 }
 
 /// How a member is removed.
@@ -81,6 +89,9 @@ pub async fn list_members(State(app): State<Shared>, _: Query) -> Members {
     responses((status = 201, description = "It may join; keep the token.", body = MemberAdded)))]
 pub async fn add_member(State(app): State<Shared>, input: Input<Body<MemberAdd>>) -> Result<Response, ApiError> {
     let Body(add) = &input.body;
+    if !is_peer_address(&add.peer_address) {
+        return Err(Rejection::invalid("peer_address", &"is not HOST:PORT").into());
+    }
     let caller = input.caller(add.reason.as_ref());
     let invitation = app.controller.add_member(&caller, &add.peer_address).await?;
     let body = MemberAdded {

@@ -258,6 +258,21 @@ async fn movers_touch_no_cluster_that_moves_by_itself() {
 }
 
 #[tokio::test]
+async fn members_are_named_in_one_way_and_dialled_at_an_address() {
+    let server = Server::start().await;
+    for number in ["01", "+1", "x", "18446744073709551616"] {
+        let answer = server.as_role(Role::Admin, "POST", &format!("/v1/members/{number}/promote"), "").await;
+        assert_eq!(("invalid", "member"), (answer.problem(422).as_str(), answer.json()["field"].as_str().unwrap()));
+    }
+    for address in ["", "x", ":1", "x:0", "x:65536"] {
+        let body = json!({"peer_address": address}).to_string();
+        let answer = server.as_role(Role::Admin, "POST", "/v1/members", &body).await;
+        let named = (answer.problem(422), answer.json()["field"].clone());
+        assert_eq!(("invalid", "peer_address"), (named.0.as_str(), named.1.as_str().unwrap()));
+    }
+}
+
+#[tokio::test]
 async fn outside_of_its_time_windows_a_rollout_waits_and_says_until_when() {
     let server = Server::start().await;
     server.import_two().await;

@@ -2,12 +2,10 @@
 
 use super::super::{Invited, MemberChange, Receipt, State, Token};
 use super::Step;
-use crate::domain::{MemberId, PrincipalName, Rejection, Role};
+use crate::domain::{MemberId, PrincipalName, Rejection, Role, is_peer_address};
 
 /// Most members ever: bounds what is remembered of those that left.
 const MEMBERS_EVER_MAX: u64 = 10_000;
-/// Longest address.
-const ADDRESS_MAX_BYTES: usize = 261;
 
 impl State {
     pub(super) fn change_members(&mut self, change: &MemberChange) -> Result<Step, Rejection> {
@@ -36,8 +34,7 @@ impl State {
         let MemberChange::Add { address, above, token, secret_sha256, expires_at } = change else {
             unreachable!("called for an addition")
         };
-        let port = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        if address.len() > ADDRESS_MAX_BYTES || !port.is_some_and(|(host, port)| !host.is_empty() && port > 0) {
+        if !is_peer_address(address) {
             return Err(Rejection::invalid("peer_address", &"is not HOST:PORT"));
         }
         if let Some((id, _)) = self.members.invited.iter().find(|(_, invited)| invited.address == *address) {

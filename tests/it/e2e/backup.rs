@@ -112,7 +112,8 @@ async fn a_backup_is_saved_checked_and_restored_and_clients_take_the_restored_ma
         refused(&["snapshot", "status", text(&file)], 10)
             .contains("a snapshot of format 7, written by a newer version")
     );
-    refused(&["snapshot", "status", text(&folder.path().join("nowhere"))], 2);
+    let said = refused(&["snapshot", "status", text(&folder.path().join("nowhere"))], 2);
+    assert!(!said.contains("data directory"), "it is a file: {said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,14 +14,6 @@ async fn create(member: &Member, name: &str) {
     member.post("/v1/clusters", json!({"name": name, "driver": "flip"})).await.expect(201);
 }
 
-async fn end_of(member: &mut Member) -> i32 {
-    eventually("it has ended", || {
-        let ended = member.ended();
-        async move { ended }
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_runs_elsewhere_is_refused_and_the_original_goes_on() {
     let folder = tempfile::tempdir().unwrap();

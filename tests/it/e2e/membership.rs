@@ -120,14 +120,6 @@ async fn leader_id(member: &Member) -> u64 {
     .await
 }
 
-async fn end_of(member: &mut Member) -> i32 {
-    eventually("it has ended", || {
-        let ended = member.ended();
-        async move { ended }
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_grows_to_five_and_shrinks_to_one_and_no_write_fails() {
     let folder = tempfile::tempdir().unwrap();

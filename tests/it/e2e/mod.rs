@@ -166,3 +166,12 @@ async fn audit_is_whole(member: &Member) -> Vec<Value> {
     }
     records
 }
+
+/// The exit code of a process that ends by itself.
+async fn end_of(member: &mut Member) -> i32 {
+    eventually("it has ended", || {
+        let ended = member.ended();
+        async move { ended }
+    })
+    .await
+}
