@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::domain::{MemberId, is_peer_address};
+use crate::domain::{MemberId, is_peer_address, is_plain_number};
 
 use super::args::{DevArgs, LogFormat, ServeArgs};
 
@@ -236,12 +236,12 @@ fn read(path: &Path) -> Result<Settings, ConfigError> {
 
 /// Reads `1=host:port,2=host:port`: distinct numbers and addresses.
 pub(super) fn parse_members(text: &str) -> Result<BTreeMap<MemberId, String>, ConfigError> {
+    let number = |text: &str| is_plain_number(text).then(|| text.parse().ok()).flatten();
     let fault = |part: &str, why: &str| ConfigError::Inconsistent(format!("--initial-members: {part:?} {why}"));
     let mut members = BTreeMap::new();
     for part in text.split(',') {
         let (id, address) = part.split_once('=').ok_or_else(|| fault(part, "is not N=HOST:PORT"))?;
-        let id =
-            id.parse().ok().filter(|id| *id > 0).ok_or_else(|| fault(part, "does not start with a number from 1"))?;
+        let id = number(id).filter(|id| *id > 0).ok_or_else(|| fault(part, "does not start with a number from 1"))?;
         if !is_peer_address(address) {
             return Err(fault(part, "has no HOST:PORT after the ="));
         }

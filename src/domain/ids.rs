@@ -148,7 +148,8 @@ const PEER_ADDRESS_MAX_BYTES: usize = 261;
 /// Whether a text is `HOST:PORT`, as members of the raft group dial each other.
 #[must_use]
 pub fn is_peer_address(text: &str) -> bool {
-    let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let port = text.rsplit_once(':').filter(|(_, port)| is_plain_number(port));
+    let port = port.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     text.len() <= PEER_ADDRESS_MAX_BYTES && port.is_some_and(|(host, port)| !host.is_empty() && port > 0)
 }
 

@@ -53,7 +53,7 @@ pub struct Input<P, Q = NoQuery> {
     pub query: Q,
     principal: Principal,
     idempotency: Option<Idempotency>,
-    if_match: Option<HeaderValue>,
+    if_match: Vec<HeaderValue>,
 }
 
 impl<P, Q> Input<P, Q> {
@@ -68,7 +68,10 @@ impl<P, Q> Input<P, Q> {
 
     /// The revision that `If-Match` names.
     pub fn if_match(&self) -> Result<u64, ApiError> {
-        let Some(value) = &self.if_match else {
+        let [value] = self.if_match.as_slice() else {
+            if !self.if_match.is_empty() {
+                return Err(ApiError::malformed("If-Match is given more than once").field("If-Match"));
+            }
             let detail = "send If-Match with the resource's revision, such as \"r1\"";
             let error = ApiError::new(StatusCode::PRECONDITION_REQUIRED, "precondition-required", detail);
             return Err(error.field("If-Match"));
@@ -110,7 +113,8 @@ impl<P: Payload, Q: DeserializeOwned + Send> FromRequest<Shared> for Input<P, Q>
             let request = crate::domain::hex(&hash.finalize());
             Idempotency { key, request }
         });
-        Ok(Self { body, query, principal, idempotency, if_match: parts.headers.get(IF_MATCH).cloned() })
+        let if_match = parts.headers.get_all(IF_MATCH).iter().cloned().collect();
+        Ok(Self { body, query, principal, idempotency, if_match })
     }
 }
 

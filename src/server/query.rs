@@ -2,6 +2,7 @@
 //! cannot be is 422.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
@@ -15,7 +16,7 @@ use utoipa::IntoParams;
 use super::Shared;
 use super::error::ApiError;
 use crate::controller::{ControlError, Controller, Freshness};
-use crate::domain::Version;
+use crate::domain::{Version, is_plain_number};
 
 /// The parameters of a path.
 #[derive(Debug)]
@@ -67,6 +68,7 @@ pub struct ReadQuery {
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
     /// Most entries of the page; 100 when absent.
+    #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
     /// `next` of the page before.
@@ -167,6 +169,13 @@ fn at_fault<Q: DeserializeOwned>(query: &str) -> Option<String> {
 pub fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Version>, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// A number in the one way it is written: neither `05` nor `+5`.
+pub fn number<'de, D: Deserializer<'de>, N: FromStr>(deserializer: D) -> Result<Option<N>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let number = is_plain_number(&text).then(|| text.parse().ok()).flatten();
+    number.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is not a number that can be here")))
 }
 
 impl Fresh for ReadQuery {

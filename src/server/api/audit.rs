@@ -5,8 +5,9 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::domain::is_plain_number;
 use crate::server::error::ApiError;
-use crate::server::query::{Consistency, Fresh, Read};
+use crate::server::query::{Consistency, Fresh, Read, number};
 use crate::server::{Shared, page, views};
 use crate::wire::{AuditView, Page};
 
@@ -15,9 +16,11 @@ use crate::wire::{AuditView, Page};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    /// Show what comes after this number; from the beginning when absent.
+    /// Show what comes after this number; from the oldest record that is kept when absent.
+    #[serde(default, deserialize_with = "number")]
     pub after: Option<u64>,
     /// Most entries of the page; 100 when absent.
+    #[serde(default, deserialize_with = "number")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
     /// `next` of the page before; instead of `after`.
@@ -46,9 +49,10 @@ pub async fn list_audit(
     let limit = page::limit(&list)?;
     let after = match (page::after(&list)?, after) {
         (Some(_), Some(_)) => return Err(ApiError::malformed("cursor excludes after").field("cursor")),
-        (Some(key), None) => {
-            key.parse().map_err(|_| ApiError::malformed("cursor is not one of this list").field("cursor"))?
-        }
+        (Some(key), None) => is_plain_number(&key)
+            .then(|| key.parse().ok())
+            .flatten()
+            .ok_or_else(|| ApiError::malformed("cursor is not one of this list").field("cursor"))?,
         (None, after) => after.unwrap_or(0),
     };
     // One more than is shown tells whether there is a next page.

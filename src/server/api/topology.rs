@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::ClusterPath;
-use crate::domain::{ClusterName, Epoch, Generation, Rejection, TokenId, Version};
+use crate::domain::{ClusterName, Epoch, Generation, Rejection, TokenId, Version, is_plain_number};
 use crate::publish::{LEADER, ROLE, STALE_MS, Snapshot};
 use crate::server::context::{Connection, Context};
 use crate::server::error::ApiError;
-use crate::server::query::{At, Consistency, Query, version};
+use crate::server::query::{At, Consistency, Query, number, version};
 use crate::server::{App, Shared};
 use crate::wire::{Problem, TopologyBody};
 
@@ -46,6 +46,7 @@ pub struct TopologyQuery {
     #[param(value_type = Option<String>, pattern = "^(0|[1-9][0-9]{0,19})\\.(0|[1-9][0-9]{0,19})$")]
     pub min_epoch: Option<Version>,
     /// 503 from a member that has not heard of a leader for more milliseconds than this.
+    #[serde(default, deserialize_with = "number")]
     pub max_stale: Option<u64>,
     /// `linearizable` (or `lease`, which trusts clocks): everything committed before the request is seen. This member's
     /// newest when absent.
@@ -267,7 +268,7 @@ impl App {
         headers.insert(ROLE, HeaderValue::from_static(member.role));
         for (name, value) in [(LEADER, member.leader), (STALE_MS, member.stale_ms)] {
             match value {
-                Some(value) => headers.insert(name, number(value)),
+                Some(value) => headers.insert(name, number_value(value)),
                 None => headers.remove(name),
             };
         }
@@ -278,7 +279,7 @@ impl App {
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// A number as a header has it; the leader's own answers have only small ones.
-fn number(value: u64) -> HeaderValue {
+fn number_value(value: u64) -> HeaderValue {
     const SMALL: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let small = usize::try_from(value).ok().and_then(|value| SMALL.get(value));
     small.map_or_else(|| HeaderValue::from(value), |text| HeaderValue::from_static(text))
@@ -292,15 +293,18 @@ fn before(version: Version) -> Version {
     }
 }
 
-/// `30s`, `500ms`, `30`, `1e9`: a number of seconds, or milliseconds. Far too long is clamped later.
+/// `30s`, `500ms`, `30`, `1.5`, `1e9`: a number of seconds, or milliseconds. Far too long is clamped later.
 fn duration(text: &str) -> Option<Duration> {
     let (number, scale) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => (number, 0.001),
         (None, Some(number)) => (number, 1.0),
         (None, None) => (text, 1.0),
     };
-    let starts_with_digit = number.starts_with(|c: char| c.is_ascii_digit());
-    let seconds: f64 = number.parse().ok().filter(|_| starts_with_digit)?;
+    let (digits, exponent) = number.split_once('e').map_or((number, "0"), |(digits, exponent)| (digits, exponent));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));
+    let is_written_so = is_plain_number(whole) && is_plain_number(exponent);
+    let is_written_so = is_written_so && !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let seconds: f64 = number.parse().ok().filter(|_| is_written_so)?;
     Some(Duration::from_secs_f64((seconds * scale).min(WAIT_MAX.as_secs_f64())))
 }
 
@@ -350,7 +354,11 @@ mod tests {
         for long in ["1e9", "1e999", "55s", "99999999999999999999999s"] {
             assert_eq!(Some(WAIT_MAX), duration(long), "{long}");
         }
-        for bad in ["abc", "", "s", "-1", "nan", "inf", "infs", "+3", "3 s", "3m"] {
+        assert_eq!(Some(Duration::from_millis(1050)), duration("1.05s"));
+        for bad in [
+            "abc", "", "s", "-1", "nan", "inf", "infs", "+3", "3 s", "3m", "05s", "5.", ".5", "1e", "1e+3", "1e03",
+            "1.+3", "1_0", "0x5",
+        ] {
             assert_eq!(None, duration(bad), "{bad}");
         }
     }

@@ -118,7 +118,16 @@ async fn revisions_are_required_and_compared() {
     let mismatch = change(&[JSON, "if-match: \"r9\""]).await;
     assert_eq!("revision-mismatch", mismatch.problem(412));
     assert_eq!("r1", mismatch.json()["revision"]);
-    for bad in [&[JSON, "if-match: r1"], &[JSON, "if-match: *"], &[JSON, "if-match: W/\"r1\""]] {
+    let twice = change(&[JSON, "if-match: \"r1\"", "if-match: \"r1\""]).await;
+    assert_eq!(("malformed", "If-Match"), (twice.problem(400).as_str(), twice.json()["field"].as_str().unwrap()));
+    for bad in [
+        &[JSON, "if-match: r1"],
+        &[JSON, "if-match: *"],
+        &[JSON, "if-match: W/\"r1\""],
+        &[JSON, "if-match: \"r01\""],
+        &[JSON, "if-match: \"r+1\""],
+        &[JSON, "if-match: \"r1\", \"r2\""],
+    ] {
         assert_eq!("malformed", change(bad).await.problem(400), "{bad:?}");
     }
     assert_eq!(Some("\"r1\""), server.get(path).await.header("etag"));
@@ -268,12 +277,39 @@ async fn parameters_at_fault_are_named() {
         ("limit=x", "limit"),
         ("consistency=local&limit=70000", "limit"),
         ("limit=1&limit=2", "limit"),
+        ("limit=%2B5", "limit"),
+        ("limit=+5", "limit"),
+        ("limit=05", "limit"),
+        ("limit=5.0", "limit"),
+        ("limit=", "limit"),
         ("consistency=perhaps", "consistency"),
         ("limit=1&unknown=1", "unknown"),
     ] {
         let answer = server.get(&format!("/v1/clusters?{query}")).await;
         assert_eq!("malformed", answer.problem(400), "{query}");
         assert_eq!(field, answer.json()["field"], "{query}: {}", answer.json());
+    }
+    let topology = "/v1/clusters/default/topology";
+    for (path, field) in [
+        (format!("{topology}?max_stale=05"), "max_stale"),
+        (format!("{topology}?max_stale=%2B5"), "max_stale"),
+        (format!("{topology}?wait=%2B5s"), "wait"),
+        (format!("{topology}?wait=05"), "wait"),
+        (format!("{topology}?after=01.1"), "after"),
+        (format!("{topology}?min_epoch=1.%2B1"), "min_epoch"),
+        ("/v1/audit?after=%2B1".to_owned(), "after"),
+        ("/v1/audit?after=01".to_owned(), "after"),
+        ("/v1/audit?limit=01".to_owned(), "limit"),
+        // The cursor of +1, of 01, and of 1 in other digits than it was given in.
+        ("/v1/audit?cursor=2b31".to_owned(), "cursor"),
+        ("/v1/audit?cursor=3031".to_owned(), "cursor"),
+        ("/v1/clusters?cursor=6A".to_owned(), "cursor"),
+        ("/v1/members/2?force=1".to_owned(), "force"),
+    ] {
+        let method = if path.contains("force") { "DELETE" } else { "GET" };
+        let answer = server.as_role(Role::Admin, method, &path, "").await;
+        assert_eq!("malformed", answer.problem(400), "{path}");
+        assert_eq!(field, answer.json()["field"], "{path}: {}", answer.json());
     }
     let answer = server.get("/v1/clusters/default/keyslot?key=a&kez=b").await;
     assert_eq!("kez", answer.json()["field"], "{}", answer.json());

@@ -264,7 +264,7 @@ async fn members_are_named_in_one_way_and_dialled_at_an_address() {
         let answer = server.as_role(Role::Admin, "POST", &format!("/v1/members/{number}/promote"), "").await;
         assert_eq!(("invalid", "member"), (answer.problem(422).as_str(), answer.json()["field"].as_str().unwrap()));
     }
-    for address in ["", "x", ":1", "x:0", "x:65536"] {
+    for address in ["", "x", ":1", "x:0", "x:65536", "x:080", "x:+80"] {
         let body = json!({"peer_address": address}).to_string();
         let answer = server.as_role(Role::Admin, "POST", "/v1/members", &body).await;
         let named = (answer.problem(422), answer.json()["field"].clone());
