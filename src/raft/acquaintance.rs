@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::watch;
 
 use super::FatalHook;
-use super::identity::{Known, Starts, Verdict, judge};
+use super::identity::{Known, Reach, Starts, Verdict, judge};
 use super::store::{Identity, Store};
 use crate::domain::MemberId;
 
@@ -20,6 +20,9 @@ pub(super) const MEMBER_HEADER: &str = "x-slotkeeper-member";
 pub(super) const INCARNATION_HEADER: &str = "x-slotkeeper-incarnation";
 /// See [`Starts`]. A member of an earlier version does not send it.
 pub(super) const STARTS_HEADER: &str = "x-slotkeeper-starts";
+
+/// See [`Reach`]. A member of an earlier version does not send it.
+pub(super) const REACH_HEADER: &str = "x-slotkeeper-reach";
 
 /// HTTP status of the answer to one who is outside the group.
 pub(super) const FOREIGN: u16 = 403;
@@ -42,8 +45,8 @@ pub(super) enum Stranger {
     OtherStore(MemberId),
     /// It is from a copy of a member's store, or from an older one.
     #[error(
-        "member {0} was met with a later start of its store: this is an old store or a copy, which lacks what the \
-         member acknowledged since"
+        "member {0} was met with a later start of its store, or further: this is an old store or a copy, which lacks \
+         what the member acknowledged since"
     )]
     Copy(MemberId),
     /// It is from a later start of a member's store: that is heard where the member can be reached.
@@ -67,8 +70,10 @@ pub(super) enum Way {
 pub(super) struct Acquaintance {
     pub(super) identity: Identity,
     pub(super) store: Store,
-    own: HeaderMap,
+    own: RwLock<(HeaderMap, Reach)>,
     peers: Mutex<BTreeMap<MemberId, String>>,
+    /// What is stored of the peers.
+    kept: Mutex<BTreeMap<MemberId, String>>,
     removed: watch::Sender<Option<String>>,
     on_fatal: FatalHook,
 }
@@ -77,24 +82,64 @@ impl Acquaintance {
     pub(super) fn new(
         identity: Identity,
         starts: &Starts,
+        at_start: u64,
         store: Store,
         peers: BTreeMap<MemberId, String>,
         on_fatal: FatalHook,
     ) -> Self {
+        let reach = Reach { at_start, durable: 0 };
         let value = |text: &str| HeaderValue::from_str(text).expect("identities are printable");
         let own = [
             (GROUP_HEADER, value(&identity.group_id)),
             (MEMBER_HEADER, value(&identity.member_id.to_string())),
             (INCARNATION_HEADER, value(&identity.incarnation)),
             (STARTS_HEADER, value(&starts.header())),
+            (REACH_HEADER, value(&reach.header())),
         ];
         let own = own.map(|(name, value)| (HeaderName::from_static(name), value)).into_iter().collect();
-        Self { identity, store, own, peers: Mutex::new(peers), removed: watch::Sender::new(None), on_fatal }
+        Self {
+            identity,
+            store,
+            own: RwLock::new((own, reach)),
+            kept: Mutex::new(peers.clone()),
+            peers: Mutex::new(peers),
+            removed: watch::Sender::new(None),
+            on_fatal,
+        }
+    }
+
+    /// Tells the others, from now on, that everything up to this applied index is committed and on this member's disk:
+    /// that is made so first.
+    pub(super) async fn tell_reach(&self, applied: u64) -> io::Result<()> {
+        if applied <= self.own.read().unwrap_or_else(PoisonError::into_inner).1.durable {
+            return Ok(());
+        }
+        self.store.flush().await?;
+        let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
+        own.1.durable = applied;
+        let value = HeaderValue::from_str(&own.1.header()).expect("numbers are printable");
+        own.0.insert(HeaderName::from_static(REACH_HEADER), value);
+        Ok(())
+    }
+
+    /// Makes durable how far the others said that they are.
+    pub(super) async fn keep_reaches(&self) -> io::Result<()> {
+        let peers = self.peers.lock().expect("held for a moment only").clone();
+        if peers == *self.kept.lock().expect("held for a moment only") {
+            return Ok(());
+        }
+        self.save(peers).await
+    }
+
+    async fn save(&self, peers: BTreeMap<MemberId, String>) -> io::Result<()> {
+        self.store.save_peers(&peers).await?;
+        *self.kept.lock().expect("held for a moment only") = peers;
+        Ok(())
     }
 
     /// The headers of every request and answer.
     pub(super) fn headers(&self) -> HeaderMap {
-        self.own.clone()
+        self.own.read().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// Checks that it is from this group.
@@ -123,11 +168,22 @@ impl Acquaintance {
                 Some(Starts::parse(text).ok_or_else(|| outside(format!("{STARTS_HEADER} cannot be read: {text:?}")))?)
             }
         };
+        let reach = match text(headers, REACH_HEADER) {
+            "" => None,
+            text => {
+                Some(Reach::parse(text).ok_or_else(|| outside(format!("{REACH_HEADER} cannot be read: {text:?}")))?)
+            }
+        };
         let learned = {
             let mut peers = self.peers.lock().expect("held for a moment only");
             let known = peers.get(&member);
-            match judge(known.map(String::as_str), incarnation, starts.as_ref()) {
-                Verdict::Same => return Ok(member),
+            match judge(known.map(String::as_str), incarnation, starts.as_ref(), reach) {
+                Verdict::Same => {
+                    if let Some(text) = known.zip(reach).and_then(|(known, reach)| Known::reached(known, reach)) {
+                        peers.insert(member, text);
+                    }
+                    return Ok(member);
+                }
                 Verdict::OtherStore => return Err(Stranger::OtherStore(member)),
                 Verdict::Copy => return Err(Stranger::Copy(member)),
                 Verdict::Later(_) if known.is_some() && way == Way::Request => return Err(Stranger::Unmet(member)),
@@ -137,7 +193,7 @@ impl Acquaintance {
                 }
             }
         };
-        self.store.save_peers(&learned).await?;
+        self.save(learned).await?;
         Ok(member)
     }
 
@@ -149,7 +205,7 @@ impl Acquaintance {
             peers.insert(member, known);
             peers.clone()
         };
-        self.store.save_peers(&barred).await
+        self.save(barred).await
     }
 
     /// A peer refuses this store for good: nothing is served from it again, also after another start.

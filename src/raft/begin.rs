@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use openraft::BasicNode;
 use openraft::async_runtime::watch::WatchReceiver;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::acquaintance::Acquaintance;
 use super::handle::{RETRY, members};
@@ -17,6 +17,9 @@ use crate::domain::MemberId;
 
 /// Longest pause before members are greeted again.
 const GREET_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
+
+/// How often it is made durable how far the others are.
+const KEEP_EVERY: Duration = Duration::from_secs(30);
 
 /// What a member begins with.
 pub(super) struct First {
@@ -52,11 +55,24 @@ pub(super) async fn begin(core: Core, first_members: BTreeMap<MemberId, BasicNod
 }
 
 /// Makes the members known to each other before any of them can have lost its store: only then can one that comes
-/// back without it be told from the one it was. Goes on all the time, so that one that is not heard any more learns of it.
-pub(super) async fn greet(peers: Peers, core: Core, mut others: BTreeMap<MemberId, BasicNode>) {
+/// back without it be told from the one it was. Goes on all the time, so that one that is not heard any more learns of it,
+/// and everyone hears how far the others are: one that comes back with less has an old store.
+pub(super) async fn greet(peers: Peers, core: Core, replica: Arc<Replica>, mut others: BTreeMap<MemberId, BasicNode>) {
     let own = peers.acquaintance.identity.member_id;
-    let mut pause = RETRY;
+    let (mut pause, mut kept_at) = (RETRY, Instant::now());
     loop {
+        let applied = *replica.applied().borrow();
+        let told = peers.acquaintance.tell_reach(applied).await;
+        let kept = if kept_at.elapsed() < KEEP_EVERY {
+            Ok(())
+        } else {
+            kept_at = Instant::now();
+            peers.acquaintance.keep_reaches().await
+        };
+        if let Err(error) = told.and(kept) {
+            // The store tells by itself that it has ended.
+            tracing::debug!("what is known of the members is not kept: {error}");
+        }
         let met = others.iter().map(|(&id, node)| peers.greet((id, &node.addr)));
         let all_met = futures::future::join_all(met).await.iter().all(Result::is_ok);
         pause = if all_met { GREET_AT_LEAST_EVERY } else { (2 * pause).min(GREET_AT_LEAST_EVERY) };

@@ -272,7 +272,7 @@ impl Raft {
         others.extend(first.known);
         others.extend(members(&raft.metrics()).map(|(id, node)| (id, node.clone())));
         others.remove(&id);
-        raft.spawn(greet(peers, core.clone(), others));
+        raft.spawn(greet(peers, core.clone(), Arc::clone(&raft.inner.replica), others));
         raft.spawn(begin(core.clone(), first.members));
         raft.spawn(membership::tend(core.clone(), raft.inner.turn.clone(), first.own_address));
         let replica = Arc::clone(&raft.inner.replica);

@@ -54,11 +54,36 @@ impl Starts {
     }
 }
 
-/// What a member keeps of another: its store and the newest start met. Written `store` or `store/count/start`.
+/// How far a member's log is: as its store had it when the process started, and what it has committed and made durable
+/// since, as it says from time to time. What is committed and durable is never taken back, so that a later start
+/// of the same store has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Index of the last entry, or of the snapshot, at the start.
+    pub(super) at_start: u64,
+    /// Index of an entry that is committed and durable.
+    pub(super) durable: u64,
+}
+
+impl Reach {
+    /// As it goes with every request and answer: `120/340`.
+    pub(super) fn header(self) -> String {
+        format!("{}/{}", self.at_start, self.durable)
+    }
+
+    pub(super) fn parse(header: &str) -> Option<Self> {
+        let (at_start, durable) = header.split_once('/')?;
+        Some(Self { at_start: at_start.parse().ok()?, durable: durable.parse().ok()? })
+    }
+}
+
+/// What a member keeps of another: its store, the newest start met, and how far that was known to be. Written `store`,
+/// `store/count/start` or `store/count/start/index`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known<'a> {
     store: &'a str,
     start: Option<(u64, &'a str)>,
+    durable: u64,
 }
 
 /// What to think of one who says that he is a member.
@@ -79,7 +104,15 @@ impl<'a> Known<'a> {
         let mut parts = text.split('/');
         let store = parts.next().unwrap_or_default();
         let start = parts.next().and_then(|count| Some((count.parse().ok()?, parts.next()?)));
-        Self { store, start }
+        let durable = parts.next().and_then(|index| index.parse().ok()).unwrap_or(0);
+        Self { store, start, durable }
+    }
+
+    /// The same with a member's newest word of how far it is; none when that is no news.
+    pub(super) fn reached(known: &'a str, reach: Reach) -> Option<String> {
+        let Self { store, start, durable } = Self::parse(known);
+        let (count, start) = start.filter(|_| reach.durable > durable)?;
+        Some(format!("{store}/{count}/{start}/{}", reach.durable))
     }
 
     /// What is kept of a member whose store went back: no start of it is heard again.
@@ -88,10 +121,16 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Compares what is presented with what is known. A member of an earlier version presents no starts.
-pub(super) fn judge(known: Option<&str>, store: &str, starts: Option<&Starts>) -> Verdict {
+/// Compares what is presented with what is known. A member of an earlier version presents no starts and no reach.
+pub(super) fn judge(known: Option<&str>, store: &str, starts: Option<&Starts>, reach: Option<Reach>) -> Verdict {
+    let durable = known.map_or(0, |known| Known::parse(known).durable);
     let later = || match starts.and_then(|starts| Some((starts.count, starts.newest()?))) {
-        Some((count, newest)) => Verdict::Later(format!("{store}/{count}/{newest}")),
+        // A start of the right store, which lacks what an earlier start of it had.
+        Some(_) if reach.is_some_and(|reach| reach.at_start < durable) => Verdict::Copy,
+        Some((count, newest)) => {
+            let durable = durable.max(reach.map_or(0, |reach| reach.durable));
+            Verdict::Later(format!("{store}/{count}/{newest}/{durable}"))
+        }
         None => Verdict::Later(store.to_owned()),
     };
     let Some(known) = known.map(Known::parse) else { return later() };
@@ -181,6 +220,10 @@ mod tests {
         ids.iter().fold(Starts::default(), |starts, id| starts.and((*id).to_owned()))
     }
 
+    fn judge(known: Option<&str>, store: &str, starts: Option<&Starts>) -> Verdict {
+        super::judge(known, store, starts, None)
+    }
+
     /// Judges and, like a peer, keeps what is later.
     fn meet(known: &mut Option<String>, starts: &Starts) -> Verdict {
         let verdict = judge(known.as_deref(), "s", Some(starts));
@@ -194,9 +237,9 @@ mod tests {
     fn a_restart_is_heard_and_what_it_left_behind_is_not() {
         let (first, second) = (starts(&["a"]), starts(&["a", "b"]));
         let mut known = None;
-        assert_eq!(meet(&mut known, &first), Verdict::Later("s/1/a".into()));
+        assert_eq!(meet(&mut known, &first), Verdict::Later("s/1/a/0".into()));
         assert_eq!(meet(&mut known, &first), Verdict::Same);
-        assert_eq!(meet(&mut known, &second), Verdict::Later("s/2/b".into()));
+        assert_eq!(meet(&mut known, &second), Verdict::Later("s/2/b/0".into()));
         assert_eq!(meet(&mut known, &first), Verdict::Copy);
         assert_eq!(judge(known.as_deref(), "other", Some(&second)), Verdict::OtherStore);
         assert_eq!(judge(known.as_deref(), "s", None), Verdict::Same, "an earlier version tells no starts");
@@ -234,7 +277,37 @@ mod tests {
         let later = starts(&["a", "b", "c"]);
         assert_eq!(judge(Some(&barred), "s", Some(&later)), Verdict::Copy);
         assert_eq!(judge(Some(&barred), "s", None), Verdict::Copy);
-        assert_eq!(judge(Some("s"), "s", Some(&later)), Verdict::Later("s/3/c".into()), "kept by an earlier version");
+        assert_eq!(judge(Some("s"), "s", Some(&later)), Verdict::Later("s/3/c/0".into()), "kept by an earlier version");
+    }
+
+    #[test]
+    fn a_store_that_lacks_what_it_had_committed_is_refused_though_its_starts_follow() {
+        let (first, second) = (starts(&["a"]), starts(&["a", "b"]));
+        let reach = |at_start, durable| Some(Reach { at_start, durable });
+        let Verdict::Later(mut known) = super::judge(None, "s", Some(&first), reach(0, 0)) else { panic!() };
+        assert_eq!(super::judge(Some(&known), "s", Some(&first), reach(0, 40)), Verdict::Same);
+        known = Known::reached(&known, Reach { at_start: 0, durable: 40 }).unwrap();
+        assert_eq!(Known::reached(&known, Reach { at_start: 0, durable: 39 }), None, "no news");
+        let later = |at_start| super::judge(Some(&known), "s", Some(&second), reach(at_start, at_start));
+        assert_eq!(later(39), Verdict::Copy);
+        assert_eq!(later(40), Verdict::Later("s/2/b/40".into()));
+        assert_eq!(later(90), Verdict::Later("s/2/b/90".into()));
+        // One of an earlier version says nothing, and one that was barred stays so.
+        assert_eq!(judge(Some(&known), "s", Some(&second)), Verdict::Later("s/2/b/40".into()));
+        let barred = Known::barred(&known);
+        assert_eq!(
+            Known::reached(&barred, Reach { at_start: 0, durable: 99 }).as_deref().map(|text| judge(
+                Some(text),
+                "s",
+                Some(&second)
+            )),
+            Some(Verdict::Copy)
+        );
+        assert_eq!(Known::reached("s", Reach { at_start: 0, durable: 9 }), None, "kept by an earlier version");
+        for text in ["", "1", "/", "1/x", "-1/2"] {
+            assert_eq!(Reach::parse(text), None, "{text:?}");
+        }
+        assert_eq!(Reach::parse(&Reach { at_start: 3, durable: 7 }.header()), reach(3, 7));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
+use openraft::storage::RaftLogStorage as _;
 use openraft::{BasicNode, SnapshotPolicy};
 use sha2::{Digest, Sha256};
 
@@ -21,10 +22,10 @@ use super::rpc::{self, Contact};
 use super::runtime::random_bits;
 use super::store::{Disk, Identity, Loaded, Store};
 use super::transport::{Http, Transport};
-use super::types::Core;
+use super::types::{Core, SnapshotMeta};
 use super::{FatalHook, Raft};
 use crate::domain::{MemberId, hex};
-use crate::state::COMMAND_VERSION;
+use crate::state::{COMMAND_VERSION, State};
 
 /// How a member is started.
 #[derive(Clone)]
@@ -368,7 +369,9 @@ impl Raft {
         let first = config.first(&identity);
         let replica = Arc::new(Replica::new(snapshot.as_ref()));
         let on_fatal = config.on_fatal.clone();
-        let acquaintance = Arc::new(Acquaintance::new(identity, &starts, store.clone(), peers, on_fatal));
+        let at_start = last_index(&store, snapshot.as_ref()).await;
+        let acquaintance = Acquaintance::new(identity, &starts, at_start, store.clone(), peers, on_fatal);
+        let acquaintance = Arc::new(acquaintance);
         let levels = Arc::new(Levels::new(config.level));
         let network = Peers::new(Arc::clone(&acquaintance), levels, transport);
         let machine = Machine::new(Arc::clone(&replica), store.clone(), snapshot, config.on_fatal.clone());
@@ -388,6 +391,13 @@ impl Raft {
         let raft = Self::start(inner, first, config.on_fatal);
         Ok((raft, rpc::router(member)))
     }
+}
+
+/// Index of the last entry that a store has, in its log or in its snapshot.
+async fn last_index(store: &Store, snapshot: Option<&(SnapshotMeta, State)>) -> u64 {
+    let log = store.clone().get_log_state().await.ok().and_then(|log| log.last_log_id);
+    let ends = [log, snapshot.and_then(|(meta, _)| meta.last_log_id)];
+    ends.into_iter().flatten().map(|id| id.index).max().unwrap_or(0)
 }
 
 fn check_identity(config: &Config, id: MemberId, stored: Identity) -> Result<Identity, OpenError> {

@@ -146,6 +146,11 @@ impl Store {
         self.save("peers", writer::text_of(peers)?).await
     }
 
+    /// Makes everything durable that was given to it so far.
+    pub(super) async fn flush(&self) -> io::Result<()> {
+        self.durable(Job::Flush).await
+    }
+
     /// Queues the audit records of applied entries.
     pub(super) fn add_audit(&self, records: Vec<AuditRecord>) -> io::Result<()> {
         if records.is_empty() { Ok(()) } else { self.send(Job::Audit(records)) }
