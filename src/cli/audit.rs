@@ -46,7 +46,7 @@ pub struct ListArgs {
 pub fn run(command: &AuditCommand, settings: &Settings) -> Result<(), Fault> {
     let api = Api::open(settings)?;
     let (AuditCommand::List(args) | AuditCommand::Tail(args)) = command;
-    let mut reader = Reader { seen: 0 };
+    let mut reader = Reader { seen: 0, first: None };
     let mut latest = VecDeque::new();
     reader.read(&api, args, |record| {
         latest.push_back(record);
@@ -57,6 +57,13 @@ pub fn run(command: &AuditCommand, settings: &Settings) -> Result<(), Fault> {
     let latest: Vec<AuditView> = latest.into();
     if matches!(command, AuditCommand::List(_)) && !settings.output.is_for_people() {
         return settings.output.json_list(&latest);
+    }
+    if settings.output.is_for_people()
+        && let Some(first @ 2..) = reader.first
+    {
+        settings
+            .output
+            .note(&format!("records 1 to {} are not kept any more; the chain goes on from {first}", first - 1));
     }
     print(&latest, settings)?;
     if matches!(command, AuditCommand::List(_)) {
@@ -73,6 +80,8 @@ pub fn run(command: &AuditCommand, settings: &Settings) -> Result<(), Fault> {
 /// Where reading the audit is: the number of the last record seen.
 struct Reader {
     seen: u64,
+    /// Number of the first record that there was.
+    first: Option<u64>,
 }
 
 impl Reader {
@@ -82,6 +91,7 @@ impl Reader {
             let page = api.call(api.client.audit(self.seen, PAGE))?;
             let (before, is_last) = (self.seen, page.next.is_none());
             for record in page.items {
+                self.first.get_or_insert(record.seq);
                 self.seen = self.seen.max(record.seq);
                 if args.action.as_ref().is_none_or(|action| *action == record.action) {
                     take(record);

@@ -17,6 +17,8 @@ use crate::wire::{MemberAdd, MemberAdded, MemberStanding, MemberView};
 
 /// Pause between two looks at a new member.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A member that was heard of within this time answers.
+const HEARD_WITHIN_MS: u64 = 2_000;
 /// Entries a learner may lack when it is given a vote.
 const CAUGHT_UP: u64 = 1_000;
 
@@ -72,7 +74,7 @@ pub struct RemoveArgs {
     /// Its number
     #[arg(value_name = "MEMBER")]
     pub member: MemberId,
-    /// Also when no majority of those that stay answers now
+    /// Also when no majority of those that stay answers now: the group takes no writes until one does
     #[arg(long)]
     pub force: bool,
     /// Why, for the audit.
@@ -96,16 +98,44 @@ pub fn run(command: MemberCommand, settings: &Settings) -> Result<(), Fault> {
             let members = api.call(api.client.promote_member(args.member, args.reason.text()?))?;
             done(&format!("Member {} has a vote.", args.member), &members, settings)
         }
-        MemberCommand::Remove(args) => {
-            confirm(settings, &format!("Take member {} out of the group for good?", args.member))?;
-            let members = api.call(api.client.remove_member(args.member, args.force, args.reason.text()?))?;
-            done(&format!("Member {} is out of the group.", args.member), &members, settings)
-        }
+        MemberCommand::Remove(args) => remove(&args, &api, settings),
         MemberCommand::Transfer(args) => {
             let members = api.call(api.client.transfer_leadership(args.member, args.reason.text()?))?;
             done(&format!("Member {} leads.", args.member), &members, settings)
         }
     }
+}
+
+fn remove(args: &RemoveArgs, api: &Api, settings: &Settings) -> Result<(), Fault> {
+    if args.force
+        && let Some(consequence) = consequence(&api.call(api.client.members())?, args.member)
+    {
+        settings.output.note(&format!("warning: {consequence}"));
+    }
+    confirm(settings, &format!("Take member {} out of the group for good?", args.member))?;
+    let members = api.call(api.client.remove_member(args.member, args.force, args.reason.text()?))?;
+    if args.force && members.iter().any(|member| member.id == args.member) {
+        let consequence = consequence(&members, args.member);
+        let why = consequence.unwrap_or_else(|| format!("member {} leaves when the others have agreed", args.member));
+        return Err(Fault::Exit(Exit::Unavailable, format!("begun, and not done: {why}")));
+    }
+    done(&format!("Member {} is out of the group.", args.member), &members, settings)
+}
+
+/// What a removal by force comes to when no majority of the voters that stay answers.
+fn consequence(members: &[MemberView], leaving: MemberId) -> Option<String> {
+    let voters = members.iter().filter(|member| member.standing == MemberStanding::Voter);
+    let stay: Vec<&MemberView> = voters.filter(|member| member.id != leaving).collect();
+    let answers =
+        |member: &&&MemberView| member.leader || member.last_contact_ms.is_some_and(|ms| ms < HEARD_WITHIN_MS);
+    let (answering, needed) = (stay.iter().filter(answers).count(), stay.len() / 2 + 1);
+    (answering < needed && stay.len() < members.len()).then(|| {
+        format!(
+            "{answering} of the {} voters that stay answers, {needed} are needed: until they do the group takes no writes, \
+             and member {leaving} leaves then",
+            stay.len()
+        )
+    })
 }
 
 fn done(sentence: &str, members: &[MemberView], settings: &Settings) -> Result<(), Fault> {
@@ -178,7 +208,7 @@ fn make_voter(args: &AddArgs, added: &MemberAdded, api: &Api, settings: &Setting
             None => return Err(Fault::conflict(format!("member {id} was removed meanwhile"))),
             Some(MemberView { standing: MemberStanding::Voter, .. }) => break,
             Some(MemberView { standing: MemberStanding::Invited, .. }) => (false, "has not joined yet".to_owned()),
-            Some(MemberView { lag: Some(lag), last_contact_ms: Some(ms), .. }) if *ms < 2_000 => {
+            Some(MemberView { lag: Some(lag), last_contact_ms: Some(ms), .. }) if *ms < HEARD_WITHIN_MS => {
                 (*lag <= CAUGHT_UP, format!("is a learner, {lag} entries behind"))
             }
             Some(_) => (false, "is a learner that does not answer yet".to_owned()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Caller, ControlError, Controller, Op, fresh, tokens};
 use crate::domain::{Instant, MemberId, Principal, Rejection, TokenId};
 use crate::raft::{GroupChange, GroupError};
-use crate::state::{Invited, MemberChange};
+use crate::state::{Invited, MemberChange, Noted};
 
 /// How long a join token works.
 const JOIN_WITHIN_MS: u64 = 24 * 3600 * 1000;
@@ -50,6 +50,16 @@ pub struct Invitation {
     pub expires_at: Instant,
 }
 
+/// How far a removal has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The member is out of the group.
+    Done,
+    /// It was asked for by force, and those that would have to agree do not answer: it is done when they do, and the
+    /// group may take no writes until then.
+    Pending,
+}
+
 /// What a process is told that joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
@@ -68,6 +78,8 @@ impl From<GroupError> for ControlError {
         match error {
             GroupError::NotFound(member) => Rejection::not_found("member", &member).into(),
             GroupError::Refused(why) => Rejection::conflict(why).into(),
+            // Only a removal by force waits, and says so itself.
+            GroupError::Pending(_) => Self::Timeout,
             GroupError::Raft(error) => error.into(),
         }
     }
@@ -178,7 +190,7 @@ impl Controller {
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn remove_member(&self, caller: &Caller, member: MemberId, force: bool) -> Result<(), ControlError> {
+    pub async fn remove_member(&self, caller: &Caller, member: MemberId, force: bool) -> Result<Removal, ControlError> {
         self.linearize().await?;
         let remove = |dry_run| GroupChange::Remove { id: member, force, dry_run };
         let counted = match self.group().change_group(remove(true)).await {
@@ -187,23 +199,34 @@ impl Controller {
             Err(error) => return Err(error.into()),
         };
         // First, so that the member learns why nobody hears it any more.
-        let change = MemberChange::Remove { member };
+        let change = MemberChange::Remove { member, forced: force };
         self.submit(caller, Op::Member { change }).await?;
         if counted {
             match self.group().change_group(remove(false)).await {
                 // A repetition of what has happened.
                 Ok(()) | Err(GroupError::NotFound(_)) => {}
+                Err(GroupError::Pending(why)) => {
+                    tracing::warn!("{why}");
+                    return Ok(Removal::Pending);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(Removal::Done)
     }
 
-    /// Hands the lead to a voter.
+    /// Hands the lead to a voter. Who asked for it is in the audit before it is tried.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn transfer_leadership(&self, to: MemberId) -> Result<(), ControlError> {
+    pub async fn transfer_leadership(&self, caller: &Caller, to: MemberId) -> Result<(), ControlError> {
+        let members = self.members().await;
+        let Some(member) = members.iter().find(|member| member.id == to) else {
+            return Err(Rejection::not_found("member", &to).into());
+        };
+        if member.standing == Membership::Voter && !member.leader {
+            self.submit(caller, Op::Note { what: Noted::Transfer { member: to } }).await?;
+        }
         Ok(self.group().change_group(GroupChange::Transfer { to }).await?)
     }
 

@@ -25,13 +25,13 @@ use crate::domain::{
 use crate::plan::PlanError;
 use crate::publish::Publisher;
 use crate::raft::RaftError;
-use crate::state::{COMMAND_VERSION, Command, State};
+use crate::state::{COMMAND_VERSION, Command, Noted, State};
 
 pub use self::background::FirstStart;
 pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
-pub use self::members::{Invitation, Joined, Member, Membership};
+pub use self::members::{Invitation, Joined, Member, Membership, Removal};
 pub use self::progress::{ActionCounts, Progress, progress};
 pub use self::tokens::Bearer;
 pub use crate::raft::{Backup, Freshness, Standing, Status};
@@ -358,11 +358,19 @@ impl Controller {
         Ok(self.inner.group.take_snapshot().await?)
     }
 
-    /// A snapshot of what this member has applied, to carry away.
+    /// A snapshot of what this member has applied, to carry away. Who took it, and when, is in the audit, also in the
+    /// one that is carried away; unless it need not be `recorded`, and cannot.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn backup(&self) -> Result<Backup, ControlError> {
+    pub async fn backup(&self, caller: &Caller, recorded: bool) -> Result<Backup, ControlError> {
+        match self.submit(caller, Op::Note { what: Noted::Backup }).await {
+            // What one member has may be all that is left: nobody can keep a record then but its log.
+            Err(error) if !recorded => {
+                tracing::warn!("a snapshot is carried away by {}: {error}", caller.principal.name)
+            }
+            noted => drop(noted?),
+        }
         Ok(self.inner.group.backup().await?)
     }
 

@@ -158,8 +158,8 @@ pub enum Rejection {
         /// What was tried.
         action: String,
     },
-    /// Without this token nobody could administer the controller any more.
-    #[error("token {token} is the last of an admin that works: create another one first")]
+    /// Without this token nobody could administer the controller any more, or only until the others expire.
+    #[error("token {token} is the last of an admin that works and does not expire: create another such one first")]
     LastAdminToken {
         /// The token's id.
         token: String,

@@ -26,6 +26,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// How long members may take to answer when they are asked whether they live.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// After which time a change that was asked for by force is left to those that do not answer.
+const PENDING_AFTER: Duration = Duration::from_secs(1);
 /// How long the lead may take to be handed over.
 const TRANSFER_WITHIN: Duration = Duration::from_secs(1);
 /// A learner this many entries behind has caught up: under load it is never at the very end.
@@ -72,6 +74,9 @@ pub enum GroupError {
     /// The group must not be changed in this way now.
     #[error("{0}")]
     Refused(String),
+    /// It was begun by force, and waits for members that do not answer.
+    #[error("{0}")]
+    Pending(String),
     /// No leader, or no answer in time: perhaps it was, and asking again is safe.
     #[error(transparent)]
     Raft(#[from] RaftError),
@@ -86,6 +91,8 @@ pub(super) enum Changed {
     NotLeader,
     NotFound,
     Refused(String),
+    /// Begun, and waiting for members that do not answer.
+    Pending(String),
     /// Not now, or not known: to be tried again.
     Again(String),
 }
@@ -121,6 +128,7 @@ impl Raft {
                 Changed::Done => return Ok(()),
                 Changed::NotFound => return Err(GroupError::NotFound(change.member())),
                 Changed::Refused(why) => return Err(GroupError::Refused(why)),
+                Changed::Pending(why) => return Err(GroupError::Pending(why)),
                 Changed::NotLeader => RaftError::NoLeader,
                 Changed::Again(why) => {
                     tracing::info!("{change:?} is tried again: {why}");
@@ -292,7 +300,21 @@ async fn remove(core: &Core, metrics: &RaftMetrics<Types>, id: MemberId, force: 
             None => Changed::Refused("no other voter answers: nobody can take the lead over".to_owned()),
         };
     }
-    changed(core.change_membership(ChangeMembers::RemoveVoters([id].into()), false).await)
+    let change = core.change_membership(ChangeMembers::RemoveVoters([id].into()), false);
+    if alive >= needed {
+        return changed(change.await);
+    }
+    // Given up here, and not in the log: whoever leads next finishes it.
+    timeout(PENDING_AFTER, change).await.map_or_else(
+        |_| {
+            Changed::Pending(format!(
+                "member {id} leaves when {needed} of the {} voters that stay answer; {alive} answered: until then the \
+                 group takes no writes",
+                stay.len()
+            ))
+        },
+        changed,
+    )
 }
 
 async fn transfer(core: &Core, metrics: &RaftMetrics<Types>, to: MemberId) -> Changed {

@@ -190,6 +190,11 @@ pub enum Op {
         /// How.
         change: MemberChange,
     },
+    /// Keep in the audit what was asked of the group and changes nothing in the state.
+    Note {
+        /// What.
+        what: Noted,
+    },
     /// Fence: from here on nothing is accepted that an executor of an earlier term submits.
     Lead {
         /// The term of the new leader.
@@ -256,7 +261,23 @@ pub enum MemberChange {
     Remove {
         /// Which.
         member: MemberId,
+        /// Whether or not a majority of those that stay answers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        forced: bool,
     },
+}
+
+/// What is asked of the group without a change of the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "note")]
+pub enum Noted {
+    /// The lead is to go to a member.
+    Transfer {
+        /// To which.
+        member: MemberId,
+    },
+    /// A snapshot is carried away, with everything in it.
+    Backup,
 }
 
 /// What an operator can do with a rollout.

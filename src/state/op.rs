@@ -1,6 +1,6 @@
 //! What an operation is called, and what its principal must be allowed to do.
 
-use super::{Change, MemberChange, Op, SteerVerb};
+use super::{Change, MemberChange, Noted, Op, SteerVerb};
 use crate::domain::Permission;
 
 impl Op {
@@ -38,6 +38,10 @@ impl Op {
                 MemberChange::Promote { .. } => "member.promote",
                 MemberChange::Remove { .. } => "member.remove",
             },
+            Self::Note { what } => match what {
+                Noted::Transfer { .. } => "member.transfer",
+                Noted::Backup => "snapshot.save",
+            },
             Self::Lead { .. } => "lead",
             Self::InTerm { what, .. } => what.name(),
             Self::CreateToken { .. } => "token.create",
@@ -53,6 +57,7 @@ impl Op {
             | Self::ConfigureCluster { .. }
             | Self::DeleteCluster { .. }
             | Self::Member { .. }
+            | Self::Note { .. }
             | Self::CreateToken { .. }
             | Self::RevokeToken { .. } => Some(Permission::Administer),
             Self::Change { changes, .. } if changes.iter().any(|c| matches!(c, Change::Import { .. })) => {

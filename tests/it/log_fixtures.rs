@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use slotkeeper::domain::{Instant, Principal, PrincipalName, Role};
 use slotkeeper::raft::{self, Act, Config, FatalHook, Raft, Tuning};
-use slotkeeper::state::{COMMAND_VERSION, Change, Command, MemberChange, Op, Place, State, SteerVerb};
+use slotkeeper::state::{COMMAND_VERSION, Change, Command, MemberChange, Noted, Op, Place, State, SteerVerb};
 use tempfile::TempDir;
 
 use crate::harness::eventually;
@@ -60,6 +60,7 @@ fn members_and_terms() -> Vec<Command> {
     };
     let in_term = |term| Op::InTerm { term, what: Box::new(Op::Expire) };
     let member = |change| (admin.clone(), Op::Member { change });
+    let note = |what| (admin.clone(), Op::Note { what });
     let executor = |op| (Principal::system("executor"), op);
     let all = [
         member(add),
@@ -67,7 +68,10 @@ fn members_and_terms() -> Vec<Command> {
         executor(in_term(2)),
         executor(in_term(1)),
         member(MemberChange::Promote { member: 4 }),
-        member(MemberChange::Remove { member: 4 }),
+        member(MemberChange::Remove { member: 4, forced: false }),
+        member(MemberChange::Remove { member: 3, forced: true }),
+        note(Noted::Transfer { member: 2 }),
+        note(Noted::Backup),
     ];
     let command = |(number, (by, op))| Command {
         version: COMMAND_VERSION,
@@ -150,6 +154,7 @@ kinds!(
         Complete,
         Expire,
         Member,
+        Note,
         Lead,
         InTerm,
         CreateToken,
@@ -163,6 +168,7 @@ kinds!(
 );
 kinds!(verb_kind, VERBS, SteerVerb { Pause, Resume, Abort, RollBack });
 kinds!(place_kind, PLACES, Place { NewShard, ReplicaOf });
+kinds!(noted_kind, NOTES, Noted { Transfer, Backup });
 kinds!(member_kind, MEMBER_CHANGES, MemberChange { Add, Promote, Remove });
 
 #[test]
@@ -172,6 +178,7 @@ fn every_kind_of_command_is_in_a_recorded_log() {
         seen.insert(op_kind(&command.op));
         match &command.op {
             Op::Member { change } => drop(seen.insert(member_kind(change))),
+            Op::Note { what } => drop(seen.insert(noted_kind(what))),
             Op::Steer { verb, .. } => drop(seen.insert(verb_kind(verb))),
             Op::Change { changes, .. } => {
                 for change in changes {
@@ -184,7 +191,7 @@ fn every_kind_of_command_is_in_a_recorded_log() {
             _ => {}
         }
     }
-    let all = [OPS, CHANGES, VERBS, PLACES, MEMBER_CHANGES].concat();
+    let all = [OPS, CHANGES, VERBS, PLACES, MEMBER_CHANGES, NOTES].concat();
     let missing: Vec<_> = all.into_iter().filter(|kind| !seen.contains(kind)).collect();
     assert!(missing.is_empty(), "in no recorded log: {missing:?}");
 }

@@ -64,7 +64,7 @@ impl Client {
         Ok(self.call::<Page<MemberView>>(request).await?.items)
     }
 
-    /// Takes a member out; the members afterwards.
+    /// Takes a member out; the members afterwards. By force it may only be begun: then the member is still among them.
     ///
     /// # Errors
     /// [`ClientError`].

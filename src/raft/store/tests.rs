@@ -2,6 +2,7 @@
 
 mod compaction;
 mod crashes;
+mod retention;
 
 use std::fs;
 use std::sync::Arc;

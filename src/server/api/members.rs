@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use super::WriteHeaders;
+use crate::controller::Removal;
 use crate::domain::{MemberId, Rejection, is_peer_address, is_plain_number};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson, Nothing};
@@ -106,15 +107,21 @@ pub async fn add_member(State(app): State<Shared>, input: Input<Body<MemberAdd>>
 /// Take a member out for good, dead or alive; a leader hands the lead over first.
 #[utoipa::path(delete, path = "/v1/members/{member}", tag = "members",
     params(MemberPath, MemberRemovalQuery, WriteHeaders),
-    responses((status = 200, description = "The members that stay.", body = Page<MemberView>)))]
+    responses(
+        (status = 200, description = "The members that stay.", body = Page<MemberView>),
+        (status = 202, description = "By force: it leaves when those that would have to agree answer; until then the group may take no writes.", body = Page<MemberView>),
+    ))]
 pub async fn remove_member(
     State(app): State<Shared>,
     At(path): At<MemberPath>,
     input: Input<Nothing, MemberRemovalQuery>,
-) -> Members {
+) -> Result<Response, ApiError> {
     let caller = input.caller(input.query.reason.as_ref());
-    app.controller.remove_member(&caller, path.member, input.query.force).await?;
-    members(&app).await
+    let status = match app.controller.remove_member(&caller, path.member, input.query.force).await? {
+        Removal::Done => StatusCode::OK,
+        Removal::Pending => StatusCode::ACCEPTED,
+    };
+    Ok((status, members(&app).await?).into_response())
 }
 
 /// Give a learner that has caught up a vote.
@@ -138,9 +145,10 @@ pub async fn promote_member(
 pub async fn transfer_leadership(
     State(app): State<Shared>,
     At(path): At<MemberPath>,
-    _: Input<MaybeJson<ReasonRequest>>,
+    input: Input<MaybeJson<ReasonRequest>>,
 ) -> Members {
-    app.controller.transfer_leadership(path.member).await?;
+    let caller = input.caller(input.body.0.reason.as_ref());
+    app.controller.transfer_leadership(&caller, path.member).await?;
     members(&app).await
 }
 

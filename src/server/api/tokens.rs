@@ -55,7 +55,8 @@ pub async fn create_token(State(app): State<Shared>, input: Input<Body<TokenCrea
     Ok((StatusCode::CREATED, Json(TokenCreated { token: views::token(&token), secret })).into_response())
 }
 
-/// Revoke a token. The last one of an admin stays (409 `last-admin-token`), unless no tokens are asked for here.
+/// Revoke a token. The last one of an admin that does not expire stays (409 `last-admin-token`), unless no tokens are
+/// asked for here.
 #[utoipa::path(delete, path = "/v1/tokens/{token}", tag = "access", params(TokenPath, RemovalQuery, WriteHeaders),
     responses((status = 200, description = "It works no more.", body = TokenAnswer)))]
 pub async fn revoke_token(

@@ -1,6 +1,6 @@
 //! Numbers for new members of the raft group, and the fence between the executors of two terms.
 
-use super::super::{Invited, MemberChange, Receipt, State, Token};
+use super::super::{Invited, MemberChange, Noted, Receipt, State, Token};
 use super::Step;
 use crate::domain::{MemberId, PrincipalName, Rejection, Role, is_peer_address};
 
@@ -18,14 +18,15 @@ impl State {
                 self.end_invitation(*member);
                 Ok(step(*member, format!("member {member} has a vote")))
             }
-            MemberChange::Remove { member } if self.members.removed.contains(member) => {
+            MemberChange::Remove { member, .. } if self.members.removed.contains(member) => {
                 Ok(step(*member, String::new()))
             }
-            MemberChange::Remove { member } => {
+            MemberChange::Remove { member, forced } => {
                 self.end_invitation(*member);
                 self.members.highest = self.members.highest.max(*member);
                 self.members.removed.insert(*member);
-                Ok(step(*member, format!("member {member} is to leave the group")))
+                let how = if *forced { ", whether or not enough of the others answer" } else { "" };
+                Ok(step(*member, format!("member {member} is to leave the group{how}")))
             }
         }
     }
@@ -81,6 +82,14 @@ impl State {
     }
 }
 
+/// What is asked of the group and changes nothing here.
+pub(super) fn note(what: &Noted) -> Step {
+    match what {
+        Noted::Transfer { member } => step(*member, format!("member {member} is to lead")),
+        Noted::Backup => Step { summary: "a snapshot of everything is carried away".to_owned(), ..Step::default() },
+    }
+}
+
 fn step(member: MemberId, summary: String) -> Step {
     let receipt = Receipt { member: Some(member), ..Receipt::default() };
     Step { subject: Some(member.to_string()), summary, receipt, ..Step::default() }
@@ -111,18 +120,40 @@ mod tests {
         }
     }
 
+    fn remove(member: MemberId) -> MemberChange {
+        MemberChange::Remove { member, forced: false }
+    }
+
+    #[test]
+    fn what_is_asked_of_the_group_is_in_the_audit_and_changes_nothing_else() {
+        let mut state = State::default();
+        for (what, action, subject) in
+            [(Noted::Transfer { member: 2 }, "member.transfer", Some("2")), (Noted::Backup, "snapshot.save", None)]
+        {
+            let mut before = state.clone();
+            let applied = submit(&mut state, Op::Note { what });
+            let record = applied.audit.expect("a record");
+            assert_eq!((record.action.as_str(), record.subject.as_deref()), (action, subject));
+            before.audit_head = state.audit_head.clone();
+            before.now = state.now;
+            assert_eq!(before, state);
+        }
+        let forced = submit(&mut state, Op::Member { change: MemberChange::Remove { member: 3, forced: true } });
+        assert!(forced.audit.unwrap().summary.contains("whether or not enough"));
+    }
+
     #[test]
     fn a_number_is_given_once_whatever_becomes_of_its_member() {
         let mut state = State::default();
         // First members 1 to 3 are known to raft alone.
-        assert_eq!(change(&mut state, MemberChange::Remove { member: 3 }), Ok(3));
+        assert_eq!(change(&mut state, remove(3)), Ok(3));
         assert_eq!(change(&mut state, add(1, 2)), Ok(4), "3 was used");
-        assert_eq!(change(&mut state, MemberChange::Remove { member: 4 }), Ok(4));
+        assert_eq!(change(&mut state, remove(4)), Ok(4));
         assert_eq!(change(&mut state, add(1, 2)), Ok(5), "4 was used");
         assert_eq!(change(&mut state, add(2, 8)), Ok(9), "raft knows 8");
         assert_eq!(state.members.removed, [3, 4].into());
         assert!(change(&mut state, MemberChange::Promote { member: 4 }).is_err());
-        assert_eq!(change(&mut state, MemberChange::Remove { member: 4 }), Ok(4), "safe to repeat");
+        assert_eq!(change(&mut state, remove(4)), Ok(4), "safe to repeat");
     }
 
     #[test]
@@ -135,7 +166,7 @@ mod tests {
         assert_eq!(roles, [Role::Joiner, Role::Joiner]);
         assert!(change(&mut state, add(2, 1)).is_err(), "the address is taken");
         change(&mut state, MemberChange::Promote { member: 2 }).unwrap();
-        change(&mut state, MemberChange::Remove { member: 3 }).unwrap();
+        change(&mut state, remove(3)).unwrap();
         assert!(state.tokens.is_empty() && state.members.invited.is_empty());
         for address in ["nowhere", ":1", "a:0", "a:70000"] {
             let MemberChange::Add { above, token, secret_sha256, expires_at, .. } = add(1, 1) else { unreachable!() };

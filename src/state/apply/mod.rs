@@ -148,6 +148,7 @@ impl State {
             }
             Op::Expire => Ok(self.expire()),
             Op::Member { change } => self.change_members(change),
+            Op::Note { what } => Ok(members::note(what)),
             Op::Lead { term } => self.lead(*term),
             Op::InTerm { term, what } => {
                 self.refuse_deposed(*term)?;

@@ -53,7 +53,11 @@ impl State {
     pub(super) fn revoke_token(&mut self, id: &TokenId, may_be_last: bool) -> Result<Step, Rejection> {
         let token = self.tokens.get(id).cloned().ok_or_else(|| Rejection::not_found("token", id))?;
         let opens = |token: &Token| token.role == Role::Admin && token.expires_at.is_none_or(|end| self.now < end);
-        if !may_be_last && opens(&token) && !self.tokens.values().any(|other| other.id != *id && opens(other)) {
+        let stays = |token: &Token| opens(token) && token.expires_at.is_none();
+        let others = |kind: &dyn Fn(&Token) -> bool| self.tokens.values().any(|other| other.id != *id && kind(other));
+        // One that expires takes nobody's place: when its time is over there would be none.
+        let is_last = (stays(&token) && !others(&stays)) || (opens(&token) && !others(&opens));
+        if !may_be_last && is_last {
             return Err(Rejection::LastAdminToken { token: id.to_string() });
         }
         self.tokens.remove(id);
