@@ -21,8 +21,11 @@ mod nodes_text;
 mod openapi;
 #[cfg(feature = "server")]
 mod plan;
+mod promises;
 #[cfg(feature = "server")]
 mod raft;
+#[cfg(feature = "server")]
+mod raft_snapshots;
 #[cfg(feature = "server")]
 mod raft_versions;
 #[cfg(feature = "server")]

@@ -47,6 +47,13 @@ impl Recorded {
     }
 }
 
+/// Ways that are cut when one member sends something.
+struct Tripwire {
+    ways: Vec<(usize, usize)>,
+    text: String,
+    cut: Vec<(usize, usize)>,
+}
+
 /// The proxies of a group.
 pub struct Network {
     setting: Setting,
@@ -59,13 +66,15 @@ pub struct Network {
 struct Wires {
     faults: Arc<watch::Sender<Faults>>,
     tape: Arc<Mutex<Option<Vec<Recorded>>>>,
+    tripwire: Arc<Mutex<Option<Tripwire>>>,
 }
 
 impl Network {
     /// Proxies for so many members.
     pub async fn start(count: usize) -> Self {
         let mut setting = Setting::direct(count);
-        let wires = Wires { faults: Arc::new(watch::Sender::new(Faults::default())), tape: Arc::default() };
+        let faults = Arc::new(watch::Sender::new(Faults::default()));
+        let wires = Wires { faults, tape: Arc::default(), tripwire: Arc::default() };
         let mut proxies = JoinSet::new();
         for (to, &peer) in setting.peers.iter().enumerate() {
             let port = free_port();
@@ -104,6 +113,17 @@ impl Network {
     /// Everything from one member to another takes so much longer.
     pub fn delay(&self, from: usize, to: usize, by: Duration) {
         self.wires.faults.send_modify(|faults| _ = faults.delays.insert((from, to), by));
+    }
+
+    /// Cuts some ways the moment that this text is about to pass one of these: it arrives only where its own way stays
+    /// open.
+    pub fn trip(&self, ways: Vec<(usize, usize)>, text: &str, cut: Vec<(usize, usize)>) {
+        *self.wires.tripwire.lock().unwrap() = Some(Tripwire { ways, text: text.to_owned(), cut });
+    }
+
+    /// Whether that has happened.
+    pub fn has_tripped(&self) -> bool {
+        self.wires.tripwire.lock().unwrap().is_none()
     }
 
     /// Everything gets through again; what was held back first.
@@ -174,8 +194,10 @@ impl Wires {
     ) {
         // Room for whole requests: each piece waits for its own delay.
         held.reserve(64 << 10);
+        let mut sent = Vec::new();
         loop {
             if !held.is_empty() {
+                self.watch((from, to), &mut sent, &held);
                 let delay = self.faults.borrow().delays.get(&(from, to)).copied();
                 tokio::time::sleep(delay.unwrap_or_default()).await;
                 self.open(from, to).await;
@@ -191,6 +213,21 @@ impl Wires {
                 Ok(0) | Err(_) => return self.open(from, to).await,
                 Ok(_) => {}
             }
+        }
+    }
+
+    /// Looks whether what is about to be sent is what a tripwire waits for; `sent` is the end of what went before.
+    fn watch(&self, way: (usize, usize), sent: &mut Vec<u8>, held: &[u8]) {
+        let mut tripwire = self.tripwire.lock().unwrap();
+        let Some(Tripwire { text, cut, .. }) = tripwire.as_ref().filter(|tripwire| tripwire.ways.contains(&way)) else {
+            return sent.clear();
+        };
+        sent.extend_from_slice(held);
+        if sent.windows(text.len()).any(|window| window == text.as_bytes()) {
+            self.faults.send_modify(|faults| faults.cut.extend(cut));
+            *tripwire = None;
+        } else {
+            sent.drain(..sent.len().saturating_sub(text.len()));
         }
     }
 

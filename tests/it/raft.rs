@@ -36,7 +36,7 @@ pub fn create(name: &str) -> Command {
 }
 
 /// A command that leaves nothing but an audit record behind: creates and deletes by turns, so that no bound is reached.
-fn turn(number: usize) -> Command {
+pub fn turn(number: usize) -> Command {
     let name = ClusterName::new("turn").unwrap();
     match number % 2 {
         0 => create("turn"),
@@ -156,7 +156,7 @@ impl Three {
 }
 
 /// Position of the member that leads, once one does.
-async fn leader_of(members: &[Member]) -> usize {
+pub async fn leader_of(members: &[Member]) -> usize {
     let seek = async {
         loop {
             if let Some(found) = members.iter().position(|member| member.raft.leading().borrow().is_some()) {
@@ -169,7 +169,7 @@ async fn leader_of(members: &[Member]) -> usize {
 }
 
 /// Index of the first entry in the log of a member's store.
-fn first_entry(dir: &Path) -> Option<u64> {
+pub fn first_entry(dir: &Path) -> Option<u64> {
     let connection = rusqlite::Connection::open(dir.join("slotkeeper.db")).unwrap();
     let first: Option<i64> = connection.query_row("SELECT min(idx) FROM raft_log", [], |row| row.get(0)).unwrap();
     first.map(|first| u64::try_from(first).unwrap())

@@ -15,13 +15,19 @@ struct Failing {
     dir: PathBuf,
 }
 
+/// The library, in the folder.
+pub(super) fn shim(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/e2e/disk_shim.c");
+    let library = folder.join("disk_shim.so");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    library
+}
+
 impl Failing {
     async fn start(folder: &Path) -> Self {
         let folder = folder.canonicalize().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/e2e/disk_shim.c");
-        let (library, file, dir) = (folder.join("disk_shim.so"), folder.join("fault"), folder.join("member"));
-        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output().unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let (library, file, dir) = (shim(&folder), folder.join("fault"), folder.join("member"));
         let env = [("LD_PRELOAD", &library), ("DISK_SHIM_FILE", &file), ("DISK_SHIM_UNDER", &dir)];
         let env = env.map(|(name, path)| (name.to_owned(), path.display().to_string())).to_vec();
         let member = Member::serve(&dir, &[], env);

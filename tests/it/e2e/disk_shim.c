@@ -1,5 +1,6 @@
 /* Loaded before the C library: makes the disk fail as the file in DISK_SHIM_FILE says. "eio": syncs of files under
- * DISK_SHIM_UNDER fail; each is counted in DISK_SHIM_FILE.calls. "full": writes to them find no space. Else: nothing. */
+ * DISK_SHIM_UNDER fail; each is counted in DISK_SHIM_FILE.calls. "slow": they take 120 ms longer, and are counted as
+ * well. "full": writes to them find no space. Else: nothing. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,7 +33,8 @@ static int is_under(int fd) {
 }
 
 static int fails_sync(int fd) {
-    if (!is_under(fd) || mode() != 'e') return 0;
+    char how = is_under(fd) ? mode() : 0;
+    if (how != 'e' && how != 's') return 0;
     char calls[4096];
     snprintf(calls, sizeof calls, "%s.calls", getenv("DISK_SHIM_FILE"));
     int count = open(calls, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -40,6 +42,10 @@ static int fails_sync(int fd) {
     if (count >= 0) {
         real(count, "x", 1);
         close(count);
+    }
+    if (how == 's') {
+        usleep(120 * 1000);
+        return 0;
     }
     errno = EIO;
     return 1;

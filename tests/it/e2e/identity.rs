@@ -6,6 +6,7 @@ use serde_json::json;
 use super::group::copy_dir;
 use super::*;
 use crate::harness::{Group, free_port};
+use crate::network::{Network, Recorded};
 
 /// What is done to a database and its write-ahead log.
 type Damage = fn(&std::path::Path, &std::path::Path);
@@ -68,6 +69,55 @@ async fn a_store_put_back_behind_what_it_acknowledged_is_refused_by_a_leader_tha
     }
     let text = group.members[leader].log_text();
     assert!(!text.contains("panicked"), "{text}");
+}
+
+/// Whether one member has told another that everything up to an index is committed and on its disk.
+fn has_told(network: &Network, from: usize, to: usize, index: u64) -> bool {
+    let between = |one: &&Recorded| one.from == from && one.to == to;
+    network.recorded().iter().filter(between).any(|one| {
+        let head = String::from_utf8_lossy(&one.bytes).to_ascii_lowercase();
+        let reach = head.lines().find_map(|line| line.strip_prefix("x-slotkeeper-reach: ")?.split_once('/'));
+        reach.is_some_and(|(_, durable)| durable.parse::<u64>().unwrap() >= index)
+    })
+}
+
+/// The leader that had its word is not there any more, and its starts say nothing: what it told the others of itself does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_put_back_while_the_leader_changes_is_refused_by_whoever_heard_how_far_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::start(3).await;
+    let mut group = Group::start_with(folder.path(), &[0, 1, 2], network.setting()).await;
+    let leader = group.leader().await;
+    let (follower, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let (dir, old) = (group.members[follower].data_dir(), folder.path().join("old"));
+    group.members[follower].signal("STOP");
+    copy_dir(&dir, &old);
+    group.members[follower].signal("CONT");
+    for number in 0..5 {
+        create(&group.members[follower], &format!("c{number}")).await;
+    }
+    let applied = group.members[follower].get("/v1/status").await.expect(200)["applied"].as_u64().unwrap();
+    network.record();
+    eventually("the others know how far it is", || async {
+        [leader, other].iter().all(|&to| has_told(&network, follower, to, applied)).then_some(())
+    })
+    .await;
+    group.members[follower].kill_9();
+    group.members[leader].kill_9();
+    std::fs::remove_dir_all(&dir).unwrap();
+    copy_dir(&old, &dir);
+    // Neither who led nor anybody else has a word of this term from it.
+    group.members[leader].start();
+    group.members[follower].start();
+    assert_eq!(end_of(&mut group.members[follower]).await, 10, "{}", group.members[follower].log_text());
+    assert!(group.members[follower].log_text().contains("this is an old store or a copy"));
+    for index in [leader, other] {
+        create(&group.members[index], &format!("after-{index}")).await;
+        assert_eq!(group.members[index].ended(), None, "the others live");
+        for number in 0..5 {
+            group.members[index].get(&format!("/v1/clusters/c{number}")).await.expect(200);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -71,8 +71,8 @@ impl Load {
 }
 
 /// A member that joins: the arguments are known before its process runs.
-fn joiner(folder: &Path, name: &str, through: &str, token: &str) -> (Member, String) {
-    let peer = format!("127.0.0.1:{}", free_port());
+pub(super) fn joiner(folder: &Path, name: &str, through: &str, token: &str, port: u16) -> (Member, String) {
+    let peer = format!("127.0.0.1:{port}");
     let token_file = folder.join(format!("{name}.join"));
     let args = ["--peer-listen", &peer, "--join", through, "--join-token-file", token_file.to_str().unwrap()];
     let mut member = Member::serve_with(folder, name, &args);
@@ -98,7 +98,7 @@ async fn add_voter(asked: &Member, joining: &mut Member, peer: &str) -> u64 {
 }
 
 /// `(number, standing, leads)` of each member.
-async fn listed(member: &Member) -> Vec<(u64, String, bool)> {
+pub(super) async fn listed(member: &Member) -> Vec<(u64, String, bool)> {
     let answer = member.get("/v1/members").await.expect(200);
     let items = answer["items"].as_array().unwrap().iter();
     items
@@ -109,7 +109,7 @@ async fn listed(member: &Member) -> Vec<(u64, String, bool)> {
         .collect()
 }
 
-async fn voters(member: &Member) -> Vec<u64> {
+pub(super) async fn voters(member: &Member) -> Vec<u64> {
     listed(member).await.into_iter().filter(|(_, standing, _)| standing == "voter").map(|(id, _, _)| id).collect()
 }
 
@@ -147,7 +147,7 @@ async fn a_group_grows_to_five_and_shrinks_to_one_and_no_write_fails() {
     .await;
     let mut joiners = Vec::new();
     for name in ["m2", "m3", "m4", "m5", "m6"] {
-        joiners.push(joiner(folder.path(), name, &first.url, &first.token));
+        joiners.push(joiner(folder.path(), name, &first.url, &first.token, free_port()));
     }
     let urls: Vec<String> =
         [first.url.clone()].into_iter().chain(joiners.iter().map(|(member, _)| member.url.clone())).collect();

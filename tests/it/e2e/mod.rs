@@ -1,5 +1,6 @@
 //! End to end: the real binary, over HTTP and the command line, killed with -9 and started again.
 
+mod administration;
 mod backup;
 mod command_line;
 mod crash;
@@ -9,6 +10,7 @@ mod fixtures;
 mod group;
 mod identity;
 mod membership;
+mod removal;
 mod slice;
 
 use std::collections::BTreeMap;
@@ -151,7 +153,12 @@ async fn audit_is_whole(member: &Member) -> Vec<Value> {
     let mut records: Vec<Value> = Vec::new();
     let mut path = "/v1/audit?limit=500".to_owned();
     loop {
-        let page = member.get(&path).await.expect(200);
+        let page = eventually("a page of the audit", || async {
+            let answer = member.get(&path).await;
+            (answer.status != 503).then_some(answer)
+        })
+        .await
+        .expect(200);
         records.extend(page["items"].as_array().unwrap().iter().cloned());
         match page["next"].as_str() {
             Some(cursor) => path = format!("/v1/audit?limit=500&cursor={cursor}"),

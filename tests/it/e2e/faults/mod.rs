@@ -3,12 +3,14 @@
 
 mod chaos;
 mod clocks;
+mod joint;
 mod kills;
 mod partitions;
 mod pauses;
 mod registers;
 mod replays;
 mod shutdown;
+mod slow_disks;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -47,7 +49,10 @@ impl Trial {
 
     async fn with(count: usize, network: Option<Network>, env: Vec<(String, String)>) -> Self {
         let (folder, timeline) = (tempfile::tempdir().unwrap(), Timeline::default());
-        let setting = network.as_ref().map_or_else(|| Setting::direct(count), |network| network.setting().clone());
+        let mut setting = network.as_ref().map_or_else(|| Setting::direct(count), |network| network.setting().clone());
+        // Those that are left over are for members that join.
+        setting.peers.truncate(count);
+        setting.advertised.truncate(count);
         let order: Vec<usize> = (0..count).collect();
         let group = Group::start_with(folder.path(), &order, &Setting { env, ..setting }).await;
         let given = std::env::var("SLOTKEEPER_SEED").ok().and_then(|text| text.parse().ok());

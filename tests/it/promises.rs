@@ -1,0 +1,55 @@
+//! `docs/consistency.md` names the tests that hold what it promises: each of them is there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Every Rust source under a folder, as one text.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            text += &sources(&entry);
+        } else if entry.extension().is_some_and(|kind| kind == "rs") {
+            text += &fs::read_to_string(entry).unwrap();
+        }
+    }
+    text
+}
+
+/// The cells of the rows of the table under a heading, without its head.
+fn table<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let after = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no heading {heading:?}")).1;
+    let section = after.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_fault_has_a_test_that_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/consistency.md")).unwrap();
+    let code = sources(&root.join("tests/it")) + &sources(&root.join("src"));
+    let (mut faults, mut missing) = (BTreeSet::new(), Vec::new());
+    for heading in ["Faults", "Damaged stores"] {
+        for row in table(&page, heading) {
+            let [fault, expected, tests] = row[..] else { panic!("{heading}: {row:?} has not three cells") };
+            assert!(faults.insert(fault) && !expected.is_empty(), "{heading}: {fault}");
+            let names: Vec<&str> = quoted(tests).collect();
+            assert!(!names.is_empty() || tests.starts_with("not yet"), "{heading}: {fault}: no test is named");
+            for name in names {
+                let name = name.rsplit("::").next().unwrap();
+                if !code.contains(&format!("fn {name}(")) {
+                    missing.push(format!("{heading}: {fault}: {name}"));
+                }
+            }
+        }
+    }
+    assert!(faults.len() >= 20, "{faults:?}");
+    assert!(missing.is_empty(), "there is no such test: {missing:#?}");
+}
