@@ -154,6 +154,12 @@ impl Raft {
         }
     }
 
+    /// The voters: one set, or two while a change of them is half-way.
+    #[must_use]
+    pub fn voter_sets(&self) -> Vec<BTreeSet<MemberId>> {
+        self.metrics().membership_config.membership().get_joint_config().clone()
+    }
+
     /// Hands the lead to the voter that is furthest, when this member leads and one answers; within a second.
     pub async fn hand_over(&self) {
         let deadline = Instant::now() + TRANSFER_WITHIN;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use axum::http::Method;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
-use slotkeeper::domain::{Epoch, Generation, MemberId, Version};
+use serde_json::json;
+use slotkeeper::domain::{Epoch, Generation, Version};
 use tokio::time::sleep;
 
-use super::member::host;
+use super::member::{Seat, host, is};
 use super::net::{Answer, request};
 use super::oracle::Oracle;
 
@@ -25,52 +25,68 @@ const REGISTERS: [&str; 2] = ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbb
 /// What the clients of one run share.
 pub struct Clients {
     pub oracle: Arc<Mutex<Oracle>>,
-    pub members: Mutex<Vec<MemberId>>,
+    pub seats: Vec<Arc<Seat>>,
+    /// The hosts that clients know as members.
+    pub members: Mutex<Vec<u64>>,
+    /// Whether the group is changed.
+    regrouping: bool,
     pub seed: u64,
-    serial: AtomicU64,
+    pub serial: AtomicU64,
     /// Both clusters are there.
     ready: AtomicBool,
+    /// Ask more often for a while.
+    pub hurry: AtomicBool,
+    /// A host that is to die for good as soon as the group can do without it.
+    pub doomed: Mutex<Option<u64>>,
     /// The faults are over: end what is under way.
     pub healed: AtomicBool,
     /// A write that began after the healing was acknowledged.
     pub wrote_healed: AtomicBool,
     /// No rollout is under way any more.
     pub rolled_out: AtomicBool,
+    /// The dead are taken out of the group.
+    pub regrouped: AtomicBool,
     pub stop: AtomicBool,
 }
 
 impl Clients {
-    pub fn new(oracle: Arc<Mutex<Oracle>>, members: Vec<MemberId>, seed: u64) -> Self {
+    pub fn new(oracle: Arc<Mutex<Oracle>>, seats: Vec<Arc<Seat>>, regrouping: bool, seed: u64) -> Self {
+        let members = seats.iter().filter(|seat| seat.in_play()).map(|seat| seat.number).collect();
         Self {
             oracle,
+            seats,
             members: Mutex::new(members),
+            regrouping,
             seed,
             serial: AtomicU64::new(0),
             ready: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
+            doomed: Mutex::default(),
             healed: AtomicBool::new(false),
             wrote_healed: AtomicBool::new(false),
             rolled_out: AtomicBool::new(false),
+            regrouped: AtomicBool::new(!regrouping),
             stop: AtomicBool::new(false),
         }
     }
 
-    fn told(&self, tell: impl FnOnce(&mut Oracle)) {
+    pub fn told(&self, tell: impl FnOnce(&mut Oracle)) {
         tell(&mut self.oracle.lock().unwrap());
     }
 
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    pub fn stopped(&self) -> bool {
+        is(&self.stop)
     }
 
-    fn healed(&self) -> bool {
-        self.healed.load(Ordering::Relaxed)
+    pub fn healed(&self) -> bool {
+        is(&self.healed)
     }
 }
 
 /// Runs every client until they are stopped.
 pub async fn run(clients: Arc<Clients>) -> turmoil::Result {
-    let members = clients.members.lock().unwrap().clone();
-    let polls = members.into_iter().map(|member| tokio::spawn(Client::new(&clients, 100 + member).follow(member)));
+    let seats = clients.seats.iter().cloned();
+    let polls = seats.map(|seat| tokio::spawn(Client::new(&clients, 100 + seat.number).follow(seat)));
     let mut tasks: Vec<_> = polls.collect();
     Client::new(&clients, 0).prepare().await;
     clients.ready.store(true, Ordering::Relaxed);
@@ -79,16 +95,19 @@ pub async fn run(clients: Arc<Clients>) -> turmoil::Result {
     }
     tasks.push(tokio::spawn(Client::new(&clients, 3).read_registers()));
     tasks.push(tokio::spawn(Client::new(&clients, 4).roll_out()));
+    if clients.regrouping {
+        tasks.push(tokio::spawn(Client::new(&clients, 5).regroup()));
+    }
     for task in tasks {
         task.await?;
     }
     Ok(())
 }
 
-struct Client {
-    all: Arc<Clients>,
+pub struct Client {
+    pub all: Arc<Clients>,
     number: u64,
-    rng: SmallRng,
+    pub rng: SmallRng,
 }
 
 impl Client {
@@ -102,12 +121,36 @@ impl Client {
         host(members[self.rng.random_range(0..members.len())])
     }
 
-    async fn pause(&mut self, most_ms: u64) {
+    pub async fn pause(&mut self, most_ms: u64) {
+        let most_ms = if is(&self.all.hurry) { most_ms.min(40) } else { most_ms };
         sleep(Duration::from_millis(self.rng.random_range(1..=most_ms))).await;
     }
 
+    /// One request. What was sent before the healing and got lost is not waited for long after it.
+    async fn ask(
+        &self,
+        to: &str,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, String)],
+        body: &str,
+    ) -> Option<Answer> {
+        let began_healed = self.all.healed();
+        let healed_meanwhile = async {
+            while began_healed || !self.all.healed() {
+                sleep(Duration::from_millis(100)).await;
+            }
+            sleep(Duration::from_millis(300)).await;
+        };
+        tokio::select! {
+            biased;
+            answer = request(to, method, path, headers, body) => answer,
+            () = healed_meanwhile => None,
+        }
+    }
+
     /// Sends a request until a member answers it for good; the same key tells it is the same request.
-    async fn insist(
+    pub async fn insist(
         &mut self,
         method: Method,
         path: &str,
@@ -120,7 +163,7 @@ impl Client {
         let attempts = if self.all.healed() { 40 } else { 6 };
         for _ in 0..attempts {
             let to = self.somebody();
-            match request(&to, method.clone(), path, &headers, body).await {
+            match self.ask(&to, method.clone(), path, &headers, body).await {
                 Some(answer) if answer.status.as_u16() < 500 => return Some(answer),
                 _ => {}
             }
@@ -132,9 +175,9 @@ impl Client {
         None
     }
 
-    async fn get(&mut self, path: &str) -> Option<Answer> {
+    pub async fn get(&mut self, path: &str) -> Option<Answer> {
         let to = self.somebody();
-        request(&to, Method::GET, path, &[], "").await.filter(|answer| answer.status == 200)
+        self.ask(&to, Method::GET, path, &[], "").await.filter(|answer| answer.status == 200)
     }
 
     /// Makes the clusters: `default`, for rollouts, is there; `reg` has the registers.
@@ -221,6 +264,18 @@ impl Client {
         Some((revision, value))
     }
 
+    /// Reads at one member what is known to have been written.
+    async fn read_topology_at(&mut self, member: u64) {
+        let floor = self.all.oracle.lock().unwrap().floor(REGISTERS[0]);
+        let path = "/v1/clusters/reg/topology?consistency=linearizable";
+        match self.ask(&host(member), Method::GET, path, &[], "").await {
+            Some(answer) if answer.status == 200 => {
+                self.all.told(|oracle| oracle.read_epoch(floor, version_of(&answer).epoch.0));
+            }
+            _ => {}
+        }
+    }
+
     async fn read_topology(&mut self, register: &str) {
         let floor = self.all.oracle.lock().unwrap().floor(register);
         let path = "/v1/clusters/reg/topology?consistency=linearizable";
@@ -233,10 +288,17 @@ impl Client {
         }
     }
 
-    /// Follows both topologies at one member, by long polls and by asking anew.
-    async fn follow(mut self, member: MemberId) {
-        let mut held = [Version::default(); 2];
+    /// Follows both topologies at one member, by long polls and by asking anew, and reads what must not be stale.
+    async fn follow(mut self, seat: Arc<Seat>) {
+        let (member, mut held) = (seat.number, [Version::default(); 2]);
         while !self.all.stopped() {
+            if !seat.in_play() {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+            if is(&self.all.hurry) && self.rng.random_bool(0.3) {
+                self.read_topology_at(member).await;
+            }
             let which = self.rng.random_range(0..2);
             let cluster = ["reg", "default"][which];
             let path = if self.rng.random_bool(0.7) {
@@ -244,7 +306,7 @@ impl Client {
             } else {
                 format!("/v1/clusters/{cluster}/topology")
             };
-            match request(&host(member), Method::GET, &path, &[], "").await {
+            match self.ask(&host(member), Method::GET, &path, &[], "").await {
                 Some(answer) if answer.status == 200 || answer.status == 204 => {
                     let version = version_of(&answer);
                     let tag = if answer.status == 200 { answer.header("etag") } else { "" };
@@ -255,77 +317,6 @@ impl Client {
                 // Soon again: the first answer after a restart is the one that must not go back.
                 _ => self.pause(60).await,
             }
-        }
-    }
-
-    /// Has one plan after the other carried out, steered as operators do.
-    async fn roll_out(mut self) {
-        let mut added: Vec<String> = Vec::new();
-        while !self.all.healed() {
-            if let Some(plan) = self.propose(&mut added).await {
-                self.carry_out(&plan).await;
-                self.all.told(|oracle| oracle.counts.rollouts += 1);
-            }
-            self.pause(300).await;
-        }
-        // What an answer that was lost may have started is brought to its end as well.
-        while !self.all.stopped() {
-            match self.get("/v1/clusters/default").await.map(|answer| answer.json["active_plan"].clone()) {
-                Some(Value::Null) => self.all.rolled_out.store(true, Ordering::Relaxed),
-                Some(Value::String(plan)) => self.carry_out(&plan).await,
-                _ => {}
-            }
-            self.pause(100).await;
-        }
-    }
-
-    async fn propose(&mut self, added: &mut Vec<String>) -> Option<String> {
-        let body = if added.len() >= 2 && self.rng.random_bool(0.5) {
-            json!({"drain": [added.remove(0)], "reason": "less room"})
-        } else {
-            let name = format!("n{}", self.all.serial.fetch_add(1, Ordering::Relaxed));
-            added.push(name.clone());
-            json!({"add": [{"host": name, "port": 7000, "name": name}], "reason": "more room"})
-        };
-        let answer = self.insist(Method::POST, "/v1/clusters/default/plans", &[], &body.to_string()).await?;
-        let plan = answer.json["plan"]["id"].as_str()?.to_owned();
-        let digest = answer.json["plan"]["digest"].as_str()?.to_owned();
-        self.all.told(|oracle| oracle.proposed(&plan, &digest));
-        let path = format!("/v1/clusters/default/plans/{plan}");
-        if self.rng.random_bool(0.3) {
-            let wrong = json!({"digest": format!("sha256:{}", "0".repeat(64))}).to_string();
-            let answer = self.insist(Method::POST, &format!("{path}/approvals"), &[], &wrong).await;
-            if answer.is_some_and(|answer| answer.status.is_success()) {
-                self.all.told(|oracle| oracle.violation("S3: a plan was approved by another digest"));
-            }
-        }
-        let approval = json!({"digest": digest}).to_string();
-        self.insist(Method::POST, &format!("{path}/approvals"), &[], &approval).await?;
-        self.insist(Method::POST, &format!("{path}/rollout"), &[], "").await?;
-        Some(plan)
-    }
-
-    /// Looks at a rollout until it has ended.
-    async fn carry_out(&mut self, plan: &str) {
-        let path = format!("/v1/clusters/default/plans/{plan}/rollout");
-        while !self.all.stopped() {
-            self.pause(150).await;
-            let Some(answer) = self.get(&path).await else {
-                if self.all.healed() {
-                    return;
-                }
-                continue;
-            };
-            let state = answer.json["state"].as_str().unwrap_or_default().to_owned();
-            let verb = match state.as_str() {
-                "succeeded" | "aborted" | "rolled_back" => return,
-                "paused" | "blocked" => "resume",
-                "running" if !self.all.healed() && self.rng.random_bool(0.08) => {
-                    ["pause", "abort", "rollback"][self.rng.random_range(0..3)]
-                }
-                _ => continue,
-            };
-            self.insist(Method::POST, &format!("{path}/{verb}"), &[], "").await;
         }
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
-use slotkeeper::domain::MemberId;
 use turmoil::Sim;
 
 use super::member::{Ask, Seat, host};
+use super::oracle::Oracle;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -21,25 +21,36 @@ pub struct Faults {
     seats: Vec<Arc<Seat>>,
     /// What is to be done at a time.
     due: Vec<(u64, Act)>,
-    down: BTreeSet<MemberId>,
+    down: BTreeSet<u64>,
     next_ms: u64,
+    /// Crash when more was acknowledged or published than so much: what is lost then shows.
+    armed: Option<(u64, Crash)>,
+    /// Until then clients ask more often: somebody comes back whose answers may be old.
+    pub hurry_until_ms: u64,
+}
+
+/// Who crashes.
+#[derive(Clone, Copy, Debug)]
+enum Crash {
+    All,
+    One(u64),
 }
 
 #[derive(Clone, Debug)]
 enum Act {
     Mend(Vec<(String, String)>),
-    Restart(MemberId),
+    Restart(u64),
     CalmNetwork,
-    CalmDisk(MemberId),
+    CalmDisk(u64),
 }
 
 impl Faults {
     pub fn new(rng: SmallRng, seats: Vec<Arc<Seat>>) -> Self {
-        Self { rng, seats, due: Vec::new(), down: BTreeSet::new(), next_ms: 0 }
+        Self { rng, seats, due: Vec::new(), down: BTreeSet::new(), next_ms: 0, armed: None, hurry_until_ms: 0 }
     }
 
     /// Does what is due, and now and then something new; says what.
-    pub fn step(&mut self, sim: &mut Sim<'_>, now_ms: u64) -> Vec<String> {
+    pub fn step(&mut self, sim: &mut Sim<'_>, now_ms: u64, oracle: &Oracle) -> Vec<String> {
         let mut did = Vec::new();
         let (due, later) = std::mem::take(&mut self.due).into_iter().partition(|(at, _)| *at <= now_ms);
         self.due = later;
@@ -50,19 +61,24 @@ impl Faults {
         }
         for seat in self.seats.clone() {
             if let Some(reason) = seat.fatal.lock().unwrap().take() {
-                did.push(format!("member {} ends: {reason}", seat.id));
-                self.crash(sim, seat.id, now_ms, 1000);
+                did.push(format!("member {} ends: {reason}", seat.number));
+                self.crash(sim, seat.number, now_ms, 1000);
             }
+        }
+        if let Some((_, who)) = self.armed.take_if(|(seen, _)| oracle.news() > *seen) {
+            did.push(format!("{who:?} crash with the news"));
+            self.crash_with_news(sim, who, now_ms);
         }
         if now_ms >= self.next_ms {
             self.next_ms = now_ms + self.rng.random_range(50..600);
-            did.push(self.something(sim, now_ms));
+            did.push(self.something(sim, now_ms, oracle));
         }
         did
     }
 
     /// Ends everything that is wrong.
     pub fn heal(&mut self, sim: &mut Sim<'_>) {
+        self.armed = None;
         for (_, act) in std::mem::take(&mut self.due) {
             self.act(sim, act);
         }
@@ -72,11 +88,11 @@ impl Faults {
             seat.disk.set_sync_ms(0..=2);
         }
         for id in std::mem::take(&mut self.down) {
-            sim.bounce(host(id));
+            self.start(sim, id);
         }
     }
 
-    fn something(&mut self, sim: &mut Sim<'_>, now_ms: u64) -> String {
+    fn something(&mut self, sim: &mut Sim<'_>, now_ms: u64, oracle: &Oracle) -> String {
         let until = now_ms + self.rng.random_range(100..1500);
         let who = self.anybody();
         match self.rng.random_range(0..100) {
@@ -97,35 +113,40 @@ impl Faults {
                 self.crash(sim, who, now_ms, until - now_ms);
                 format!("member {who} crashes")
             }
-            58..64 => {
+            58..61 => {
                 for id in self.ids() {
                     self.crash(sim, id, now_ms, until - now_ms);
                 }
                 "all members crash".to_owned()
             }
-            64..70 => {
+            61..70 => {
+                let crash = if self.rng.random_bool(0.6) { Crash::All } else { Crash::One(who) };
+                self.armed = Some((oracle.news(), crash));
+                format!("{crash:?} are to crash with the next news")
+            }
+            70..75 => {
                 let most = self.rng.random_range(10..150);
                 sim.set_max_message_latency(Duration::from_millis(most));
                 self.due.push((until, Act::CalmNetwork));
                 format!("messages take up to {most} ms")
             }
-            70..76 => {
+            75..79 => {
                 sim.set_fail_rate(0.003);
                 self.due.push((until, Act::CalmNetwork));
                 "messages are lost".to_owned()
             }
-            76..84 => {
+            79..85 => {
                 let most = self.rng.random_range(10..300);
                 self.seat(who).disk.set_sync_ms(0..=most);
                 self.due.push((until, Act::CalmDisk(who)));
                 format!("the disk of member {who} takes up to {most} ms")
             }
-            84..88 => {
+            85..89 => {
                 self.seat(who).disk.set_failing(true);
                 self.due.push((now_ms + 200, Act::CalmDisk(who)));
                 format!("the disk of member {who} does not sync")
             }
-            88..93 => {
+            89..93 => {
                 let skew = self.rng.random_range(-DAY_MS..DAY_MS);
                 self.seat(who).skew_ms.store(skew, Ordering::Relaxed);
                 format!("the clock of member {who} is {skew} ms off")
@@ -149,7 +170,7 @@ impl Faults {
             }
             Act::Restart(id) => {
                 if self.down.remove(&id) {
-                    sim.bounce(host(id));
+                    self.start(sim, id);
                 }
             }
             Act::CalmNetwork => {
@@ -164,8 +185,42 @@ impl Faults {
         }
     }
 
-    fn crash(&mut self, sim: &mut Sim<'_>, id: MemberId, now_ms: u64, for_ms: u64) {
-        if self.down.insert(id) {
+    /// Starts a host, for the first time or again.
+    pub fn start(&self, sim: &mut Sim<'_>, id: u64) {
+        if self.seat(id).in_play() {
+            sim.bounce(host(id));
+        }
+    }
+
+    /// Ends a member for good.
+    pub fn kill(&mut self, sim: &mut Sim<'_>, id: u64) {
+        let seat = self.seat(id);
+        seat.dead.store(true, Ordering::Relaxed);
+        *seat.running.lock().unwrap() = None;
+        sim.crash(host(id));
+    }
+
+    /// Who comes back is asked at once, and before it has heard of anybody who knows more.
+    fn crash_with_news(&mut self, sim: &mut Sim<'_>, who: Crash, now_ms: u64) {
+        self.hurry_until_ms = now_ms + 1000;
+        match who {
+            Crash::All => {
+                for id in self.ids() {
+                    let for_ms = self.rng.random_range(5..80);
+                    self.crash(sim, id, now_ms, for_ms);
+                }
+            }
+            Crash::One(id) => {
+                let for_ms = self.rng.random_range(5..40);
+                self.crash(sim, id, now_ms, for_ms);
+                let others: Vec<String> = self.ids().into_iter().filter(|other| *other != id).map(host).collect();
+                self.cut(sim, &[host(id)], &others, now_ms + for_ms + 300);
+            }
+        }
+    }
+
+    fn crash(&mut self, sim: &mut Sim<'_>, id: u64, now_ms: u64, for_ms: u64) {
+        if self.seat(id).in_play() && self.down.insert(id) {
             *self.seat(id).running.lock().unwrap() = None;
             sim.crash(host(id));
             self.due.push((now_ms + for_ms, Act::Restart(id)));
@@ -194,16 +249,17 @@ impl Faults {
         (left, right)
     }
 
-    fn ids(&self) -> Vec<MemberId> {
-        self.seats.iter().map(|seat| seat.id).collect()
+    fn ids(&self) -> Vec<u64> {
+        self.seats.iter().filter(|seat| seat.in_play()).map(|seat| seat.number).collect()
     }
 
-    fn anybody(&mut self) -> MemberId {
-        self.seats[self.rng.random_range(0..self.seats.len())].id
+    fn anybody(&mut self) -> u64 {
+        let ids = self.ids();
+        ids[self.rng.random_range(0..ids.len())]
     }
 
-    fn seat(&self, id: MemberId) -> Arc<Seat> {
-        Arc::clone(self.seats.iter().find(|seat| seat.id == id).expect("a member"))
+    fn seat(&self, id: u64) -> Arc<Seat> {
+        Arc::clone(self.seats.iter().find(|seat| seat.number == id).expect("a host"))
     }
 }
 

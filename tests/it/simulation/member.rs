@@ -2,21 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::Method;
 use rand::rngs::SmallRng;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, SeedableRng};
+use serde_json::Value;
 use slotkeeper::controller::{Controller, FirstStart};
-use slotkeeper::domain::{ActionState, DriverKind, Instant, Limits, MemberId, Policy};
-use slotkeeper::driver::{Direction, Driver, DriverError, Job, Scripted};
+use slotkeeper::domain::{DriverKind, Instant, Limits, MemberId, Policy};
+use slotkeeper::driver::Driver;
 use slotkeeper::executor;
-use slotkeeper::raft::{Config, Disk, FatalHook, Raft, Tuning, seeded};
+use slotkeeper::raft::{Config, Disk, FatalHook, Join, OpenError, Raft, Tuning, seeded};
 use slotkeeper::server::{self, ServerConfig};
 use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 
-use super::net::{self, API_PORT, PEER_PORT, Wire};
+use super::net::{self, API_PORT, PEER_PORT, Wire, request};
+use super::nodes;
 use super::oracle::Oracle;
 
 /// What is asked of a running member from outside.
@@ -36,14 +40,26 @@ pub struct Running {
     pub asks: mpsc::UnboundedSender<Ask>,
 }
 
-/// A member's place: what outlives its crashes.
+/// A host that is a member, may become one, or was one: what outlives its crashes.
 pub struct Seat {
-    pub id: MemberId,
+    /// The host's number; that of the member as well when it is there from the first.
+    pub number: u64,
     pub seed: u64,
     pub group_seed: u64,
     pub disk: Disk,
     pub skew_ms: AtomicI64,
+    /// The first members; none on a host that joins.
     pub initial_members: BTreeMap<MemberId, String>,
+    /// The token that it may join with.
+    pub invitation: Mutex<Option<String>>,
+    /// What it was told when it joined.
+    pub join: Mutex<Option<Join>>,
+    /// Somebody asked the group to take it out.
+    pub leaving: AtomicBool,
+    /// It learned that it was taken out, and ended.
+    pub left: AtomicBool,
+    /// It is gone with its disk and does not come back.
+    pub dead: AtomicBool,
     pub running: Mutex<Option<Running>>,
     pub starts: Mutex<u64>,
     pub fatal: Mutex<Option<String>>,
@@ -52,19 +68,24 @@ pub struct Seat {
 
 impl Seat {
     pub fn new(
-        id: MemberId,
+        number: u64,
         (group_seed, seed): (u64, u64),
         dir: PathBuf,
         initial_members: BTreeMap<MemberId, String>,
         oracle: Arc<Mutex<Oracle>>,
     ) -> Self {
         Self {
-            id,
+            number,
             seed,
             group_seed,
             disk: Disk::new(dir, seed),
             skew_ms: AtomicI64::new(0),
             initial_members,
+            invitation: Mutex::default(),
+            join: Mutex::default(),
+            leaving: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
             running: Mutex::default(),
             starts: Mutex::default(),
             fatal: Mutex::default(),
@@ -78,17 +99,37 @@ impl Seat {
             let _ = running.asks.send(ask);
         }
     }
+
+    /// Whether its software runs, or would if it were not down.
+    pub fn in_play(&self) -> bool {
+        let began = !self.initial_members.is_empty() || self.invitation.lock().unwrap().is_some();
+        began && !is(&self.left) && !is(&self.dead)
+    }
+
+    pub fn address(&self) -> String {
+        peer_address(self.number)
+    }
 }
 
-/// The name of a member's host.
-pub fn host(id: MemberId) -> String {
-    format!("m{id}")
+/// Whether a flag is up.
+pub fn is(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed)
+}
+
+/// The name of a host.
+pub fn host(number: u64) -> String {
+    format!("m{number}")
+}
+
+/// Where the members reach each other.
+pub fn peer_address(number: u64) -> String {
+    format!("{}:{PEER_PORT}", host(number))
 }
 
 /// The short timeouts mostly, since more happens in a second then; short logs and snapshots, so that they matter.
 fn tuning(seed: u64) -> Tuning {
     let times = if seed.is_multiple_of(4) { Tuning::default() } else { Tuning::fast_lan() };
-    Tuning { snapshot_every: 40, entries_kept: 20, ..times }
+    Tuning { snapshot_every: 24, entries_kept: 12, ..times }
 }
 
 /// The host's software, from a start to a crash.
@@ -99,23 +140,60 @@ pub async fn run(seat: Arc<Seat>) -> turmoil::Result {
         *starts
     };
     let seed = seat.seed.wrapping_mul(31).wrapping_add(start);
+    if seat.initial_members.is_empty() {
+        join(&seat).await;
+    }
     seeded(seed, live(seat, seed)).await
 }
 
-async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
-    let hook = Arc::downgrade(&seat);
-    let config = Config {
-        member_id: Some(seat.id),
+/// Joins with the token, at the first members in turn, as a process does that is started for it.
+async fn join(seat: &Seat) {
+    let token = seat.invitation.lock().unwrap().clone().expect("it is started to join");
+    let authorization = [("authorization", format!("Bearer {token}"))];
+    let mut asked = seat.number;
+    while seat.join.lock().unwrap().is_none() {
+        asked += 1;
+        match request(&host(1 + asked % 3), Method::POST, "/v1/join", &authorization, "").await {
+            Some(answer) if answer.status == 200 => *seat.join.lock().unwrap() = Some(joined(&answer.json)),
+            _ => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+fn joined(answer: &Value) -> Join {
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let members = answer["members"].as_array().expect("members").iter();
+    Join {
+        group_id: text(&answer["group_id"]),
+        member_id: number(&answer["member_id"]),
+        members: members.map(|peer| (number(&peer["id"]), text(&peer["peer_address"]))).collect(),
+    }
+}
+
+fn config(seat: &Arc<Seat>) -> Config {
+    let hook = Arc::downgrade(seat);
+    let join = seat.join.lock().unwrap().clone();
+    Config {
+        member_id: join.is_none().then_some(seat.number),
         initial_members: seat.initial_members.clone(),
+        join,
         tuning: tuning(seat.group_seed),
         on_fatal: FatalHook::new(move |reason| {
             if let Some(seat) = hook.upgrade() {
                 seat.fatal.lock().unwrap().get_or_insert_with(|| reason.to_owned());
             }
         }),
-        ..Config::new(std::path::Path::new("unused"), &format!("{}:{PEER_PORT}", host(seat.id)))
+        ..Config::new(std::path::Path::new("unused"), &seat.address())
+    }
+}
+
+async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
+    let opened = Raft::open_simulated(config(&seat), seat.disk.clone(), Arc::new(Wire::default())).await;
+    let (raft, peers) = match opened {
+        Err(OpenError::Refused { why, .. }) if is(&seat.leaving) => return Ok(leave(&seat, &why)),
+        opened => opened?,
     };
-    let (raft, peers) = Raft::open_simulated(config, seat.disk.clone(), Arc::new(Wire::default())).await?;
     let rng = Mutex::new(SmallRng::seed_from_u64(seed));
     let clock_of = Arc::clone(&seat);
     let clock = move || {
@@ -128,35 +206,59 @@ async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
         bits
     };
     let controller = Controller::with_sources(raft.clone(), clock, random);
-    let (asks, mut asked) = mpsc::unbounded_channel();
+    let (asks, asked) = mpsc::unbounded_channel();
     let running = Running { raft: raft.clone(), controller: controller.clone(), leading: raft.leading(), asks };
     *seat.running.lock().unwrap() = Some(running);
 
     let (_stop, stopping) = watch::channel(false);
-    let driver = scripted(&seat, controller.clone(), seed);
+    let driver = nodes::driver(&seat, controller.clone(), seed);
     let drivers = executor::drivers([Arc::new(driver) as Arc<dyn Driver>]);
     drop(controller.spawn_background(stopping.clone()));
     drop(executor::spawn(controller.clone(), drivers, stopping));
     let router = server::router(controller.clone(), ServerConfig { insecure_dev: true, ..ServerConfig::default() });
-    let starting = controller.clone();
-    tokio::spawn(async move { starting.bootstrap(&first_start(), |_| {}).await });
-    let asked = async {
-        while let Some(ask) = asked.recv().await {
-            match ask {
-                Ask::TransferLeader(to) => drop(raft.transfer_leader(to).await),
-                Ask::Audit => {
-                    if let Ok(records) = raft.audit(0, usize::MAX).await {
-                        let head = raft.read(|state| state.audit_head.clone());
-                        seat.oracle.lock().unwrap().audit(seat.id, &records, &head);
-                    }
-                }
-            }
+    tokio::spawn(async move { controller.bootstrap(&first_start(), |_| {}).await });
+    let mut removed = raft.removed();
+    let ended = async {
+        match removed.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            // The member ends in another way.
+            Err(_) => std::future::pending().await,
         }
     };
     tokio::select! {
         ended = net::serve(PEER_PORT, peers) => Ok(ended?),
         ended = net::serve(API_PORT, router) => Ok(ended?),
-        () = asked => Ok(()),
+        () = listen(&seat, &raft, asked) => Ok(()),
+        why = ended => {
+            *seat.running.lock().unwrap() = None;
+            raft.shutdown().await;
+            Ok(leave(&seat, &why))
+        }
+    }
+}
+
+async fn listen(seat: &Seat, raft: &Raft, mut asked: mpsc::UnboundedReceiver<Ask>) {
+    while let Some(ask) = asked.recv().await {
+        match ask {
+            Ask::TransferLeader(to) => drop(raft.transfer_leader(to).await),
+            Ask::Audit => {
+                if let Ok(records) = raft.audit(0, usize::MAX).await {
+                    let head = raft.read(|state| state.audit_head.clone());
+                    seat.oracle.lock().unwrap().audit(seat.number, &records, &head);
+                }
+            }
+        }
+    }
+}
+
+/// The member learned that it belongs to the group no more.
+fn leave(seat: &Seat, why: &str) {
+    seat.left.store(true, Ordering::Relaxed);
+    let mut oracle = seat.oracle.lock().unwrap();
+    oracle.event(&format!("member {} ends: {why}", seat.number));
+    if !is(&seat.leaving) {
+        oracle
+            .violation(format!("member {} ends as one that was removed, and nobody asked for it: {why}", seat.number));
     }
 }
 
@@ -165,39 +267,4 @@ fn first_start() -> FirstStart {
     let limits =
         Limits { slots_per_second: None, slots_per_move: 1024, moves_per_source: 2, ..driver.default_limits() };
     FirstStart { driver, policy: Policy { author_may_approve: true, limits, ..Policy::default_for(driver) } }
-}
-
-/// A driver that takes its time and sometimes wants to be asked again; it checks that it is asked only for what is
-/// committed.
-fn scripted(seat: &Arc<Seat>, controller: Controller, seed: u64) -> Scripted {
-    let (seat, rng) = (Arc::downgrade(seat), Mutex::new(SmallRng::seed_from_u64(seed ^ 0xd817_e500)));
-    Scripted::new(DriverKind::Manual, move |job: &Job, _| {
-        let (pause_ms, fails) = {
-            let mut rng = rng.lock().unwrap();
-            (rng.random_range(0..120), rng.random_bool(0.1))
-        };
-        let seat = seat.upgrade().expect("the member runs");
-        let found = controller
-            .cluster(&job.cluster)
-            .ok()
-            .and_then(|cluster| cluster.plans.get(&job.plan)?.rollout.as_ref()?.state_of(job.action.id));
-        // A leader that does not know yet that it was deposed may come late, never early.
-        let committed = match job.direction {
-            Direction::Forward => found.is_some(),
-            Direction::Back => matches!(found, Some(ActionState::Reverting | ActionState::Reverted)),
-        };
-        if !committed {
-            let what = format!("S5: the driver is asked for {} {:?}, which is {found:?}", job.action.id, job.direction);
-            seat.oracle.lock().unwrap().violation(what);
-        }
-        let (plan, action, direction) = (job.plan.clone(), job.action.id, job.direction);
-        Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-            if fails {
-                return Err(DriverError::Retry("not now".to_owned()));
-            }
-            seat.oracle.lock().unwrap().driven(&plan, action, direction);
-            Ok(())
-        })
-    })
 }

@@ -22,7 +22,7 @@ pub const PEER_PORT: u16 = 7000;
 pub const API_PORT: u16 = 80;
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
-const REQUEST_WITHIN: Duration = Duration::from_secs(4);
+const REQUEST_WITHIN: Duration = Duration::from_secs(3);
 
 /// Serves a router on a port of this host.
 pub async fn serve(port: u16, router: Router) -> std::io::Result<()> {

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 
 use slotkeeper::domain::{ActionId, ActionState, Digest, MemberId, PlanId, SLOT_COUNT, Version};
 use slotkeeper::driver::Direction;
-use slotkeeper::state::{AuditHead, AuditRecord, State};
+use slotkeeper::raft::Status;
+use slotkeeper::state::{AuditHead, AuditRecord, Cluster, State};
+
+use super::nodes::Nodes;
 
 /// Everything known of one run.
 #[derive(Default)]
@@ -27,18 +30,49 @@ pub struct Oracle {
     driven: BTreeSet<(PlanId, ActionId, bool)>,
     digests: BTreeMap<PlanId, String>,
     audited: BTreeMap<MemberId, AuditHead>,
+    /// The term that each host led in when it was last looked at.
+    leading: BTreeMap<u64, Option<u64>>,
+    group_id: Option<String>,
+    /// The address of every member there ever was, and the number that each host has.
+    addresses: BTreeMap<MemberId, String>,
+    numbers: BTreeMap<u64, MemberId>,
+    /// Numbers that were given to new members.
+    given: BTreeSet<MemberId>,
+    news: u64,
+    pub nodes: Nodes,
     pub counts: Counts,
 }
 
 /// How much was done.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    pub writes: u32,
-    pub unknown: u32,
-    pub reads: u32,
-    pub polls: u32,
-    pub rollouts: u32,
-    pub leaders: usize,
+    pub writes: u64,
+    pub unknown: u64,
+    pub reads: u64,
+    pub polls: u64,
+    pub rollouts: u64,
+    pub terms: u64,
+    pub added: u64,
+    pub promoted: u64,
+    pub removed: u64,
+    pub lost: u64,
+    pub keys: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.writes += other.writes;
+        self.unknown += other.unknown;
+        self.reads += other.reads;
+        self.polls += other.polls;
+        self.rollouts += other.rollouts;
+        self.terms += other.terms;
+        self.added += other.added;
+        self.promoted += other.promoted;
+        self.removed += other.removed;
+        self.lost += other.lost;
+        self.keys += other.keys;
+    }
 }
 
 /// A value that clients change by compare and swap; its revision is the order of its writes.
@@ -90,15 +124,55 @@ impl Oracle {
         self.log.take().unwrap_or_default()
     }
 
+    /// Grows with everything that is acknowledged or published for the first time.
+    pub const fn news(&self) -> u64 {
+        self.news
+    }
+
+    /// Which term a host leads in, when the world stands still.
+    pub fn stands(&mut self, host: u64, leading: Option<u64>) {
+        self.leading.insert(host, leading);
+        if let Some(term) = leading {
+            self.leads(term, host);
+        }
+    }
+
+    /// S6: an executor acts in a term; one that knew already at the last look that it does not lead has stopped.
+    pub fn acts_in(&mut self, host: u64, term: u64, leading: Option<u64>) {
+        let before = self.leading.get(&host).copied().flatten();
+        self.check([before, leading].contains(&Some(term)), || {
+            format!("S6: member {host} acts in term {term}, and led in {before:?} before, {leading:?} now")
+        });
+    }
+
+    /// A number was given to a new member.
+    pub fn given(&mut self, member: MemberId) {
+        self.counts.added += 1;
+        let new = self.given.insert(member) && !self.addresses.contains_key(&member);
+        self.check(new, || format!("number {member} is given to another member"));
+    }
+
+    /// What a member says of the group: a number is one member for ever, and the group is one.
+    pub fn group(&mut self, host: u64, status: &Status) {
+        let group_id = self.group_id.get_or_insert_with(|| status.group_id.clone()).clone();
+        self.check(group_id == status.group_id, || format!("member {host} is of group {}", status.group_id));
+        let number = *self.numbers.entry(host).or_insert(status.id);
+        self.check(number == status.id, || format!("host {host} is member {number} and {}", status.id));
+        for (id, address) in &status.members {
+            let known = self.addresses.entry(*id).or_insert_with(|| address.clone()).clone();
+            self.check(known == *address, || format!("member {id} is at {known} and at {address}"));
+        }
+    }
+
     /// One leader a term.
-    pub fn leads(&mut self, term: u64, member: MemberId) {
+    fn leads(&mut self, term: u64, member: MemberId) {
         if self.leaders.get(&term) == Some(&member) {
             return;
         }
         self.event(&format!("member {member} leads in term {term}"));
         let other = self.leaders.insert(term, member);
         self.check(other.is_none(), || format!("members {other:?} and {member} lead in term {term}"));
-        self.counts.leaders = self.leaders.len();
+        self.counts.terms = self.leaders.len() as u64;
     }
 
     /// S11: members at the same index have the same state, to the byte.
@@ -110,6 +184,9 @@ impl Oracle {
     /// S1, S3 and S5 of an applied state.
     pub fn state(&mut self, member: MemberId, state: &State) {
         for (name, cluster) in &state.clusters {
+            if name.as_str() == "default" {
+                self.nodes(cluster);
+            }
             let owners = cluster.table.owners();
             let known = owners.iter().filter(|&&owner| usize::from(owner) < cluster.shards.len()).count();
             let unassigned = owners.iter().filter(|&&owner| owner == slotkeeper::domain::UNASSIGNED).count();
@@ -138,6 +215,29 @@ impl Oracle {
         }
     }
 
+    /// S7 and S8: what the nodes have, beside what a member says of their cluster.
+    fn nodes(&mut self, cluster: &Cluster) {
+        if !cluster.table.shards().is_empty() {
+            self.nodes.learn(&cluster.table);
+        }
+        let ended = |id: &&PlanId| cluster.plans[*id].rollout.as_ref().is_some_and(|rollout| rollout.state.is_final());
+        let closed = cluster.plans.keys().filter(ended).try_for_each(|plan| self.nodes.check_closed(plan));
+        if let Err(what) = closed.and_then(|()| self.nodes.check()) {
+            self.violation(what);
+        }
+        self.counts.keys = self.nodes.keys();
+    }
+
+    /// The end of a run: nothing is under way, so the nodes are as the controllers say.
+    pub fn settled(&mut self, state: &State) {
+        let agree = state.clusters.values().filter(|cluster| cluster.name.as_str() == "default");
+        for cluster in agree {
+            if let Err(what) = self.nodes.check_agree(&cluster.table) {
+                self.violation(what);
+            }
+        }
+    }
+
     /// A driver did what it was asked.
     pub fn driven(&mut self, plan: &PlanId, action: ActionId, direction: Direction) {
         self.event(&format!("{action} of {plan} is driven {direction:?}"));
@@ -155,6 +255,7 @@ impl Oracle {
         self.counts.polls += 1;
         let key = (member, cluster.to_owned());
         let before = self.published.get(&key).copied().unwrap_or_default();
+        self.news += u64::from(version > before);
         self.check(version >= before, || format!("S2: member {member} answers {cluster} at {version} after {before}"));
         self.published.insert(key, version.max(before));
         if !tag.is_empty() {
@@ -208,6 +309,7 @@ impl Oracle {
     }
 
     fn acknowledged(&mut self, floor: u64, epoch: u64, value: &str) {
+        self.news += 1;
         self.check(epoch > floor, || format!("a write got epoch {epoch}; {floor} was there before it began"));
         let other = self.written_at.insert(epoch, value.to_owned());
         self.check(other.as_ref().is_none_or(|other| other == value), || {
