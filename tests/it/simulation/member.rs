@@ -191,7 +191,10 @@ fn config(seat: &Arc<Seat>) -> Config {
 async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
     let opened = Raft::open_simulated(config(&seat), seat.disk.clone(), Arc::new(Wire::default())).await;
     let (raft, peers) = match opened {
-        Err(OpenError::Refused { why, .. }) if is(&seat.leaving) => return Ok(leave(&seat, &why)),
+        Err(OpenError::Refused { why, .. }) if is(&seat.leaving) => {
+            leave(&seat, &why);
+            return Ok(());
+        }
         opened => opened?,
     };
     let rng = Mutex::new(SmallRng::seed_from_u64(seed));
@@ -232,7 +235,8 @@ async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
         why = ended => {
             *seat.running.lock().unwrap() = None;
             raft.shutdown().await;
-            Ok(leave(&seat, &why))
+            leave(&seat, &why);
+            Ok(())
         }
     }
 }

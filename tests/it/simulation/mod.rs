@@ -26,10 +26,10 @@ use tempfile::TempDir;
 use self::oracle::Counts;
 use self::world::World;
 
-/// Seeds of a run of the tests: what two cores do in two minutes.
-const SEEDS: u64 = 300;
-/// Seeds of which some change the group.
-const REGROUPING: [u64; 3] = [1, 2, 3];
+/// Seeds of a run of the tests: what two cores do in two minutes without optimisation.
+const SEEDS: u64 = 100;
+/// Seeds whose runs are compared; some of them change the group.
+const COMPARED: [u64; 3] = [2, 7, 8];
 
 /// What a run is told beside its seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,7 +156,7 @@ fn whatever_goes_wrong_the_promises_hold_and_the_group_recovers() {
 #[test]
 fn a_run_is_repeated_exactly_by_its_seed() {
     let mut changes = 0;
-    for seed in REGROUPING {
+    for seed in COMPARED {
         let [first, second] = [(); 2].map(|()| {
             std::thread::spawn(move || run(seed, Options { logging: true, ..Options::default() })).join().unwrap()
         });

@@ -86,7 +86,9 @@ impl Nodes {
             if !served && !keys.is_empty() {
                 return Err(format!("S7: {} keys of slot {slot} are at {shard}, which does not serve it", keys.len()));
             }
-            keys.iter().for_each(|key| *found.entry(*key).or_default() += 1);
+            for key in keys {
+                *found.entry(*key).or_default() += 1;
+            }
         }
         match self.keys.keys().find(|key| found.get(key) != Some(&1)) {
             Some(key) => Err(format!("S7: key {key} has {} copies", found.get(key).copied().unwrap_or_default())),
