@@ -8,6 +8,10 @@ use slotkeeper::raft::{Made, OpenError};
 use slotkeeper::wire::SnapshotSummary;
 use slotkeeper::{app, cli};
 
+// Every request makes and frees small things from two threads; see docs/benchmarks.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Coordinates the slots of sharded clusters: exact plans, reviewed, carried out, and seen by every client at once.
 #[derive(Parser)]
 #[command(name = "slotkeeper", version, max_term_width = 100)]

@@ -124,8 +124,8 @@ impl System for Group {
         Ok(Client { sender, key: Bytes::from(format!("key-{}", number % 64)) })
     }
 
-    fn process(&mut self, member: usize) -> &mut Process {
-        &mut self.processes[member]
+    fn processes(&mut self) -> &mut [Process] {
+        &mut self.processes
     }
 }
 

@@ -21,11 +21,11 @@ pub async fn measure<S: System>(name: &str, mut system: S, kills: usize, than: O
     for kill in 0..kills {
         let leader = system.leader().await;
         let left: Vec<usize> = (0..system.members()).filter(|member| *member != leader).collect();
-        system.process(leader).kill_9();
+        system.processes()[leader].kill_9();
         let killed = Instant::now();
         acknowledged(&system, &left, kill * 1000).await;
         took.push(killed.elapsed().as_secs_f64() * 1e3);
-        system.process(leader).restart();
+        system.processes()[leader].restart();
         eventually("member that comes back", async || {
             let mut client = system.connect(leader, 0).await.ok()?;
             client.read().await.ok()

@@ -91,8 +91,8 @@ impl System for Group {
         Ok(Client { stream, common, shard, revision: None, turn: 0, made: None, buffer, filled, head })
     }
 
-    fn process(&mut self, member: usize) -> &mut Process {
-        &mut self.processes[member]
+    fn processes(&mut self) -> &mut [Process] {
+        &mut self.processes
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::process::{Client, Failed, System};
+use super::process::{Client, Failed, Process, System};
 
 /// What is asked.
 #[derive(Clone, Copy)]
@@ -22,10 +22,12 @@ pub struct Plan {
 pub struct Outcome {
     pub per_second: f64,
     pub median_us: f64,
+    /// Processor time of all members, per request.
+    pub processor_us: f64,
 }
 
 /// Runs a load for a while.
-pub async fn run<S: System>(system: &S, plan: &Plan, turn: Duration) -> Outcome {
+pub async fn run<S: System>(system: &mut S, plan: &Plan, turn: Duration) -> Outcome {
     let leader = system.leader().await;
     let mut clients = Vec::new();
     for number in 0..plan.clients {
@@ -35,7 +37,8 @@ pub async fn run<S: System>(system: &S, plan: &Plan, turn: Duration) -> Outcome 
         };
         clients.push(system.connect(member, number).await.expect("every member is there"));
     }
-    let (kind, started) = (plan.kind, Instant::now());
+    let processor_s = |system: &mut S| system.processes().iter().map(Process::processor_s).sum::<f64>();
+    let (kind, before, started) = (plan.kind, processor_s(system), Instant::now());
     let tasks: Vec<_> = clients.into_iter().map(|client| tokio::spawn(ask(client, kind, started + turn))).collect();
     let mut took = Vec::new();
     for task in tasks {
@@ -43,7 +46,12 @@ pub async fn run<S: System>(system: &S, plan: &Plan, turn: Duration) -> Outcome 
     }
     let elapsed = started.elapsed().as_secs_f64();
     took.sort_unstable();
-    Outcome { per_second: took.len() as f64 / elapsed, median_us: took[took.len() / 2].as_secs_f64() * 1e6 }
+    let requests = took.len() as f64;
+    Outcome {
+        per_second: requests / elapsed,
+        median_us: took[took.len() / 2].as_secs_f64() * 1e6,
+        processor_us: (processor_s(system) - before) * 1e6 / requests,
+    }
 }
 
 async fn ask<C: Client>(mut client: C, kind: Kind, end: Instant) -> Result<Vec<Duration>, Failed> {

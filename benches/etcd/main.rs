@@ -1,7 +1,8 @@
 //! slotkeeper beside etcd in one run: real processes, real files, loopback. Says so and ends well where etcd is not
 //! installed (Debian: `etcd-server`; another binary: `ETCD=/path/to/etcd`).
 //!
-//! `make bench-etcd`, or `cargo bench --bench etcd`, with `-- --quick` for short turns and few kills
+//! `make bench-etcd`, or `cargo bench --bench etcd`, with `-- --quick` for short turns and few kills; `--writes`,
+//! `--reads`, `--failover`, `--only "64 writers"`, `--one` and `--three` (members) for a part of it
 //!
 //! A write of slotkeeper creates a token or revokes it, by turns; a change is `PATCH` of one of 64 shards. Both are
 //! authorised, checked, audited and answered as JSON over HTTP/1.1; etcd's is a `Put` of 64 bytes over gRPC. A read is
@@ -41,25 +42,28 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Both systems by turns; prints one line.
 async fn compare(measure: &Measure, folder: &Path, etcd: &Path, members: usize, plans: &[(&str, Plan, &str)]) {
-    let ours = keeper::Group::start(&folder.join(format!("keeper-{members}")), members, &[]).await;
-    let other = etcd::Group::start(&folder.join(format!("etcd-{members}")), etcd, members).await;
+    if plans.is_empty() {
+        return;
+    }
+    let mut ours = keeper::Group::start(&folder.join(format!("keeper-{members}")), members, &[]).await;
+    let mut other = etcd::Group::start(&folder.join(format!("etcd-{members}")), etcd, members).await;
     for (name, plan, wanted) in plans {
-        let (mut one, mut two, mut latency) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+        let (mut one, mut two, mut spent) = (Vec::new(), Vec::new(), [(); 4].map(|()| Vec::new()));
         for round in 0..=measure.rounds {
-            let ours = load::run(&ours, plan, measure.turn).await;
-            let other = load::run(&other, plan, measure.turn).await;
+            let ours = load::run(&mut ours, plan, measure.turn).await;
+            let other = load::run(&mut other, plan, measure.turn).await;
             // The first round warms both up.
             if round > 0 {
                 one.push(ours.per_second);
                 two.push(other.per_second);
-                latency[0].push(ours.median_us);
-                latency[1].push(other.median_us);
+                let figures = [ours.median_us, other.median_us, ours.processor_us, other.processor_us];
+                spent.iter_mut().zip(figures).for_each(|(all, figure)| all.push(figure));
             }
         }
         let ratio = median(one.iter().zip(&two).map(|(one, two)| one / two).collect());
-        let [us, other_us] = latency.map(median);
+        let [us, other_us, processor_us, other_processor_us] = spent.map(median);
         println!(
-            "| {name}, {members} member{} | {:.0} | {:.0} | {ratio:.2} | {wanted} | {us:.0} | {other_us:.0} |",
+            "| {name}, {members} member{} | {:.0} | {:.0} | {ratio:.2} | {wanted} | {us:.0} | {other_us:.0} | {processor_us:.0} | {other_processor_us:.0} |",
             if members == 1 { "" } else { "s" },
             median(one),
             median(two),
@@ -90,7 +94,7 @@ async fn main() {
     let change = |clients| Plan { kind: Kind::Change, clients };
     let read = |clients| Plan { kind: Kind::Read, clients };
     println!(
-        "| | slotkeeper /s | etcd /s | ratio | wanted | slotkeeper, median µs | etcd, median µs |\n|---|---|---|---|---|---|---|"
+        "| | slotkeeper /s | etcd /s | ratio | wanted | slotkeeper, median µs | etcd, median µs | slotkeeper, CPU µs each | etcd, CPU µs each |\n|---|---|---|---|---|---|---|---|---|"
     );
     let writes = [
         ("1 writer", write(1), "1.0"),
@@ -98,18 +102,15 @@ async fn main() {
         ("1 writer of shards", change(1), ""),
         ("64 writers of shards", change(64), ""),
     ];
-    if only("writes") {
+    let named = |name: &str| arguments.iter().skip_while(|a| *a != "--only").nth(1).is_none_or(|only| only == name);
+    let writes: Vec<_> = writes.into_iter().filter(|(name, ..)| only("writes") && named(name)).collect();
+    let reads = [("64 linearizable readers", read(64), "2.0")];
+    let reads = reads.into_iter().filter(|(name, ..)| only("reads") && named(name));
+    if !has("--three") {
         compare(&measure, dir.path(), &etcd, 1, &writes).await;
     }
-    let mut plans = Vec::new();
-    if only("writes") {
-        plans.extend(writes);
-    }
-    if only("reads") {
-        plans.push(("64 linearizable readers", read(64), "2.0"));
-    }
-    if !plans.is_empty() {
-        compare(&measure, dir.path(), &etcd, 3, &plans).await;
+    if !has("--one") {
+        compare(&measure, dir.path(), &etcd, 3, &writes.into_iter().chain(reads).collect::<Vec<_>>()).await;
     }
     if only("failover") {
         println!(

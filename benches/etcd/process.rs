@@ -30,8 +30,8 @@ pub trait System {
     fn leader(&self) -> impl Future<Output = usize>;
     /// A connection to a member, for one load that is numbered.
     fn connect(&self, member: usize, number: usize) -> impl Future<Output = Result<Self::Client, Failed>> + Send;
-    /// A member's process.
-    fn process(&mut self, member: usize) -> &mut Process;
+    /// The members' processes.
+    fn processes(&mut self) -> &mut [Process];
 }
 
 /// One load over a connection.
@@ -64,6 +64,15 @@ impl Process {
         let mut process = Self { child: None, program: program.to_owned(), args, log };
         process.restart();
         process
+    }
+
+    /// Processor time that it has used, in seconds and to a hundredth of one.
+    pub fn processor_s(&self) -> f64 {
+        let Some(child) = &self.child else { return 0.0 };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        // The name, in parentheses, may hold blanks; the times in user and in kernel mode are fields 14 and 15.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+        fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
     }
 
     /// SIGKILL, at once.

@@ -19,6 +19,7 @@ use super::leader::{self, ReadIndex, Submitted};
 use super::machine::Replica;
 use super::membership::{self, Turn};
 use super::network::{PeerError, Peers};
+use super::rounds::Rounds;
 use super::rpc::Contact;
 use super::store::Store;
 use super::types::{Core, Types};
@@ -28,6 +29,8 @@ use crate::state::{Applied, AuditRecord, Command, State};
 
 /// How long a leader is sought, and how long its answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
+/// How long one round of asking for a read index may take: shorter, so that readers get to ask another leader.
+const ROUND_WITHIN: Duration = Duration::from_secs(1);
 /// How long to wait before looking for a leader again.
 pub(super) const RETRY: Duration = Duration::from_millis(20);
 
@@ -60,6 +63,8 @@ pub(super) struct Inner {
     pub(super) turn: Turn,
     leading: watch::Sender<Option<u64>>,
     recovered: watch::Sender<bool>,
+    /// By [`Freshness`].
+    rounds: [Arc<Rounds>; 2],
     stopping: AtomicBool,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -84,6 +89,7 @@ impl Inner {
             contact,
             leading: watch::Sender::new(None),
             recovered: watch::Sender::new(false),
+            rounds: Default::default(),
             stopping: AtomicBool::new(false),
             tasks: Mutex::default(),
         }
@@ -151,7 +157,7 @@ impl Raft {
         let deadline = Instant::now() + WITHIN;
         let mut recovered = self.inner.recovered.subscribe();
         let index = loop {
-            match self.read_index_once(freshness, deadline).await? {
+            match timeout_at(deadline, self.read_index(freshness)).await.map_err(|_| RaftError::NoLeader)?? {
                 ReadIndex::From(index) => break index,
                 ReadIndex::NotLeader => self.retry_until(deadline).await?,
             }
@@ -309,12 +315,21 @@ impl Raft {
         }
     }
 
-    async fn read_index_once(&self, freshness: Freshness, deadline: Instant) -> Result<ReadIndex, RaftError> {
-        let within = deadline - Instant::now();
+    /// A read index of a round that begins after this call.
+    async fn read_index(&self, freshness: Freshness) -> Result<ReadIndex, RaftError> {
+        let raft = self.clone();
+        let ask = move || {
+            let raft = raft.clone();
+            async move { raft.read_index_once(freshness).await }
+        };
+        self.inner.rounds[freshness as usize].next(ask).await
+    }
+
+    async fn read_index_once(&self, freshness: Freshness) -> Result<ReadIndex, RaftError> {
         match self.leader()? {
-            Some((id, _)) if id == self.id() => Ok(leader::read_index(&self.inner.core, freshness, within).await),
+            Some((id, _)) if id == self.id() => Ok(leader::read_index(&self.inner.core, freshness, ROUND_WITHIN).await),
             Some((id, address)) => {
-                let answer = self.inner.peers.forward((id, &address), "read-index", &freshness, within).await;
+                let answer = self.inner.peers.forward((id, &address), "read-index", &freshness, ROUND_WITHIN).await;
                 Ok(answer.unwrap_or(ReadIndex::NotLeader))
             }
             None => Ok(ReadIndex::NotLeader),

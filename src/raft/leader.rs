@@ -38,7 +38,7 @@ pub(super) enum Submitted {
 }
 
 /// Where a linearizable read may look from.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReadIndex {
     /// From the state at this index on.

@@ -16,6 +16,7 @@ mod open;
 mod restore;
 mod reversion;
 mod roster;
+mod rounds;
 mod rpc;
 mod runtime;
 mod store;
@@ -54,7 +55,7 @@ pub struct Committed {
 }
 
 /// Why it is not known whether, or known that not, a command was committed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum RaftError {
     /// No leader within the time limit; nothing was submitted.
     #[error("no leader of the raft group is known")]
