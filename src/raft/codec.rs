@@ -40,6 +40,23 @@ pub(super) fn encode<T: Serialize>(body: &T) -> Result<String, CodecError> {
     Ok(serde_json::to_string(&Envelope { v: VERSION, body })?)
 }
 
+/// How long a value is in its envelope.
+pub(super) fn bytes<T: Serialize>(body: &T) -> Result<usize, CodecError> {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    write(&mut count, body)?;
+    Ok(count.0)
+}
+
 /// An entry in its envelope, whose version is that of the command in it: a version that does not know it says so by
 /// name, whatever the command looks like.
 pub(super) fn encode_entry(entry: &Entry) -> Result<String, CodecError> {
@@ -73,6 +90,7 @@ mod tests {
         let text = encode(&vec![1, 2]).unwrap();
         assert_eq!(text, r#"{"v":1,"body":[1,2]}"#);
         assert_eq!(decode::<Vec<u8>>(text.as_bytes()).unwrap(), [1, 2]);
+        assert_eq!(bytes(&vec![1, 2]).unwrap(), text.len());
     }
 
     #[test]

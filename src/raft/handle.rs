@@ -103,7 +103,7 @@ impl Raft {
     /// # Errors
     /// [`RaftError`]; a [`Rejection`](crate::domain::Rejection) is an answer, in [`Committed::applied`].
     pub async fn submit(&self, command: Command) -> Result<Committed, RaftError> {
-        let bytes = codec::encode(&command).map_err(|error| RaftError::Fatal(error.to_string()))?.len();
+        let bytes = codec::bytes(&command).map_err(|error| RaftError::Fatal(error.to_string()))?;
         if bytes > COMMAND_MAX_BYTES {
             return Err(RaftError::TooLarge { bytes });
         }
@@ -338,7 +338,9 @@ impl Raft {
 
     /// The leader and its peer address.
     pub(super) fn leader(&self) -> Result<Option<(MemberId, String)>, RaftError> {
-        let metrics = self.metrics();
+        // Borrowed for a moment only: see `metrics`. A copy is a dozen allocations, and this is asked with every write.
+        let metrics = self.inner.core.metrics();
+        let metrics = metrics.borrow_watched();
         if let Err(error) = &metrics.running_state {
             return Err(RaftError::Fatal(error.to_string()));
         }

@@ -140,13 +140,13 @@ impl RaftStateMachine<Types> for Machine {
         S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let Ok(applied) = catch_unwind(AssertUnwindSafe(|| self.replica.apply(&entry))) else {
+            let Ok(mut applied) = catch_unwind(AssertUnwindSafe(|| self.replica.apply(&entry))) else {
                 let reason = format!("applying log entry {} broke an invariant of the state", entry.log_id.index);
                 self.on_fatal.call(&reason);
                 return Err(io::Error::other(reason));
             };
             // Before anybody is told: who was answered finds the record.
-            self.store.add_audit(applied.iter().filter_map(|applied| applied.audit.clone()).collect())?;
+            self.store.add_audit(applied.as_mut().and_then(|applied| applied.audit.take()))?;
             if let Some(responder) = responder {
                 responder.send(Response(applied));
             }

@@ -29,7 +29,7 @@ pub(super) use offline::{Offline, begin_anew};
 pub(super) use schema::DATABASE;
 pub use simulated::Disk;
 pub(super) use verify::{Identity, Loaded};
-use writer::{Job, Sweep, Writer, signed};
+use writer::{Deferred, Job, Sweep, Writer, signed};
 
 use super::archive::Archive;
 use super::identity::Starts;
@@ -110,7 +110,7 @@ impl Store {
             .map_err(|source| OpenError::sqlite(&path, source))?;
         let purged = loaded.purged.as_ref().map(|id| signed(id.index));
         let sweep = Sweep { log_upto: purged, audit_before: None };
-        Ok((Writer { connection, on_fatal, sweep, lock }, loaded))
+        Ok((Writer { connection, on_fatal, sweep, deferred: Deferred::default(), lock }, loaded))
     }
 
     fn of(dir: &Path, jobs: Jobs, on_fatal: FatalHook, mut loaded: Loaded) -> (Self, Loaded) {
@@ -151,9 +151,9 @@ impl Store {
         self.durable(Job::Flush).await
     }
 
-    /// Queues the audit records of applied entries.
-    pub(super) fn add_audit(&self, records: Vec<AuditRecord>) -> io::Result<()> {
-        if records.is_empty() { Ok(()) } else { self.send(Job::Audit(records)) }
+    /// Queues the audit record of an applied entry.
+    pub(super) fn add_audit(&self, record: Option<AuditRecord>) -> io::Result<()> {
+        record.map_or(Ok(()), |record| self.send(Job::Audit(vec![record])))
     }
 
     /// Makes the applied state durable as the newest snapshot, and before it every audit record queued so far.

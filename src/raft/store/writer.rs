@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use openraft::storage::IOFlushed;
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -23,6 +23,9 @@ pub(super) const BATCH_MAX: usize = 1024;
 /// Most rows of purged log, and of audit that is no longer retained, that one transaction deletes beside its work:
 /// more at once would make the commit that does it wait.
 const SWEPT_AT_ONCE: u32 = 256;
+/// Most audit records that wait in memory. They are written many at a time: with every commit they would dirty as many
+/// pages as the entries do.
+const DEFERRED_MAX: usize = 512;
 
 pub(super) type Done = oneshot::Sender<io::Result<()>>;
 
@@ -32,26 +35,26 @@ pub(super) enum Job {
     Append { rows: Vec<(u64, String)>, flushed: IOFlushed<Types> },
     /// A value of `raft_meta` that must be durable when `done` is told.
     Meta { key: &'static str, text: String, done: Done },
-    /// The commit index. Not worth a wait for the disk: it rides with the next job that is.
+    /// The commit index. Not worth a wait for the disk: see [`Deferred`].
     Committed { text: String },
     /// Drops the log after an index.
     Truncate { after: Option<u64> },
     /// Drops the log up to an index: at once for whoever reads it, little by little on the disk.
     Purge { upto: LogId },
-    /// Audit records of applied entries. Ride along too: replay makes them again.
+    /// Audit records of applied entries. They wait as well: replay makes them again.
     Audit(Vec<AuditRecord>),
     /// The audit records of a snapshot that came from elsewhere.
     TakeOver { archive: Arc<Archive>, done: Done },
     /// Drops audit records before a number, little by little.
     AuditFrom(u64),
-    /// Writes what rides along.
+    /// Writes what waits.
     Flush(Done),
-    /// Writes what rides along and ends the thread.
+    /// Writes what waits and ends the thread.
     Close(Done),
 }
 
 impl Job {
-    /// Whether it rides along.
+    /// Whether it is not worth a wait for the disk.
     pub(super) const fn can_wait(&self) -> bool {
         !matches!(
             self,
@@ -81,7 +84,27 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) on_fatal: FatalHook,
     pub(super) sweep: Sweep,
+    pub(super) deferred: Deferred,
     pub(super) lock: File,
+}
+
+/// What a start makes again from the log, and so may be lost: it is written before anything else than entries is, or
+/// when there is much of it.
+#[derive(Default)]
+pub(super) struct Deferred {
+    audit: Vec<AuditRecord>,
+    committed: Option<String>,
+}
+
+impl Deferred {
+    fn write(&mut self, connection: &Connection) -> Result<(), WriteError> {
+        put_audit(connection, &self.audit)?;
+        self.audit.clear();
+        if let Some(text) = self.committed.take() {
+            put_meta(connection, "committed", &text)?;
+        }
+        Ok(())
+    }
 }
 
 /// Rows that are still to be deleted.
@@ -137,7 +160,7 @@ impl Writer {
             if batch.iter().all(Job::can_wait) && batch.len() < BATCH_MAX {
                 continue;
             }
-            if let Err(error) = self.commit(&batch) {
+            if let Err(error) = self.commit(&mut batch) {
                 return self.fail(batch, jobs.iter(), &error);
             }
             // The close is told last, when the file is free for the next process.
@@ -154,9 +177,8 @@ impl Writer {
                 return;
             }
         }
-        if !batch.is_empty()
-            && let Err(error) = self.commit(&batch)
-        {
+        batch.push(Job::Flush(oneshot::channel().0));
+        if let Err(error) = self.commit(&mut batch) {
             return self.fail(batch, jobs.iter(), &error);
         }
         self.close();
@@ -170,22 +192,36 @@ impl Writer {
         drop(lock);
     }
 
-    /// Makes a batch durable.
-    pub(super) fn commit(&mut self, batch: &[Job]) -> Result<(), WriteError> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        write_all(&transaction, &mut self.sweep, batch)?;
-        Ok(transaction.commit()?)
+    /// Makes a batch durable, but for what is deferred.
+    pub(super) fn commit(&mut self, batch: &mut [Job]) -> Result<(), WriteError> {
+        self.begin(batch)?;
+        self.end()
     }
 
-    /// Writes a batch without making it durable.
-    pub(super) fn begin(&mut self, batch: &[Job]) -> Result<(), WriteError> {
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
-        write_all(&self.connection, &mut self.sweep, batch)
+    /// Writes a batch without making it durable. After an error the connection is of no more use.
+    pub(super) fn begin(&mut self, batch: &mut [Job]) -> Result<(), WriteError> {
+        let Self { connection, sweep, deferred, .. } = self;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        for job in batch {
+            match job {
+                Job::Append { .. } => {}
+                Job::Audit(records) => deferred.audit.append(records),
+                Job::Committed { text } => deferred.committed = Some(std::mem::take(text)),
+                _ => deferred.write(connection)?,
+            }
+            write(connection, job)?;
+            sweep.learn(job);
+        }
+        if deferred.audit.len() >= DEFERRED_MAX {
+            deferred.write(connection)?;
+        }
+        Ok(sweep.run(connection)?)
     }
 
     /// Makes what was begun durable.
     pub(super) fn end(&self) -> Result<(), WriteError> {
-        Ok(self.connection.execute_batch("COMMIT")?)
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
     }
 
     /// Ends the process, before anybody else does anything about it; where that is not done, tells everybody, now and
@@ -211,14 +247,6 @@ pub(super) enum WriteError {
     Archive(#[from] ArchiveError),
 }
 
-fn write_all(connection: &Connection, sweep: &mut Sweep, batch: &[Job]) -> Result<(), WriteError> {
-    for job in batch {
-        write(connection, job)?;
-        sweep.learn(job);
-    }
-    Ok(sweep.run(connection)?)
-}
-
 fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {
     match job {
         Job::Append { rows, .. } => {
@@ -229,16 +257,14 @@ fn write(connection: &Connection, job: &Job) -> Result<(), WriteError> {
             }
         }
         Job::Meta { key, text, .. } => put_meta(connection, key, text)?,
-        Job::Committed { text } => put_meta(connection, "committed", text)?,
         Job::Truncate { after } => {
             let after = after.map_or(-1, signed);
             connection.prepare_cached("DELETE FROM raft_log WHERE idx > ?")?.execute([after])?;
         }
         // The rows go later; who reads the log again goes by the mark.
         Job::Purge { upto } => put_meta(connection, "purged", &text_of(upto)?)?,
-        Job::Audit(records) => put_audit(connection, records)?,
         Job::TakeOver { archive, .. } => take_over_audit(connection, archive)?,
-        Job::AuditFrom(_) | Job::Flush(_) | Job::Close(_) => {}
+        Job::Audit(_) | Job::Committed { .. } | Job::AuditFrom(_) | Job::Flush(_) | Job::Close(_) => {}
     }
     Ok(())
 }
