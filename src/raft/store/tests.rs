@@ -302,7 +302,7 @@ async fn a_replay_that_gives_another_audit_record_ends_the_member() {
     let (store, _) = Store::open(dir.path(), hook).unwrap();
     let mut record = store.audit(4, 1).await.unwrap().remove(0);
     record.summary.push_str(" or not");
-    store.add_audit(vec![record]).unwrap();
+    store.add_audit(Some(record)).unwrap();
     // The write that carries it fails, and so does every later one: nothing is retried.
     assert!(store.audit(0, 1).await.is_err());
     assert!(store.clone().save_vote(&Vote::new_committed(2, 1)).await.is_err());
