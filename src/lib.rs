@@ -10,6 +10,8 @@ pub mod nodes_text;
 #[cfg(feature = "server")]
 pub mod plan;
 #[cfg(feature = "server")]
+pub mod hashing;
+#[cfg(feature = "server")]
 pub mod state;
 pub mod wire;
 #[cfg(feature = "server")]

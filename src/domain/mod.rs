@@ -1,5 +1,6 @@
 //! Values: slots, shards, topologies, plans. No IO, no clock, no randomness, no async; imports no other room.
 
+mod comparison;
 mod digest;
 mod epoch;
 mod goal;
@@ -19,11 +20,16 @@ mod slot_range;
 mod slot_set;
 mod slot_table;
 mod topology;
+pub mod tree;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
+pub use comparison::{
+    Balance, Comparison, CopyFigures, Evenness, Family, FamilyFigures, HotKeys, Millionths, MissCurve, Outcome,
+    PlacedNode, Takeover, ViewFigures,
+};
 pub use digest::{Digest, Fingerprint, hex};
 pub use epoch::{Epoch, Generation, Version};
 pub use goal::{Goal, Intent, LoadMetric, Tolerance};

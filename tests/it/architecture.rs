@@ -9,6 +9,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("nodes_text", &["domain"]),
     ("plan", &["domain"]),
+    ("hashing", &["domain", "plan"]),
     ("state", &["domain"]),
     ("wire", &["domain"]),
     ("publish", &["domain", "wire"]),
@@ -16,9 +17,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("raft", &["domain", "state"]),
     ("controller", &["domain", "plan", "state", "raft", "publish", "nodes_text", "driver"]),
     ("executor", &["domain", "driver", "controller"]),
-    ("server", &["domain", "wire", "controller", "publish"]),
+    ("server", &["domain", "wire", "controller", "publish", "hashing"]),
     ("client", &["domain", "wire"]),
-    ("cli", &["domain", "nodes_text", "plan", "wire", "client"]),
+    ("cli", &["domain", "nodes_text", "plan", "hashing", "wire", "client"]),
     ("app", &["domain", "raft", "controller", "executor", "driver", "server", "publish", "client"]),
 ];
 
@@ -38,7 +39,13 @@ const IMPURE: &[&str] = &[
     "HashSet",
     "async fn",
 ];
-const PURE_ROOMS: &[&str] = &["domain", "nodes_text", "plan", "state"];
+const PURE_ROOMS: &[&str] = &["domain", "nodes_text", "plan", "hashing", "state"];
+
+/// Pure files that may have floats, since what they implement is defined with them.
+const FLOATS: &[&str] = &["hashing/rendezvous.rs", "hashing/jump.rs"];
+
+/// What floats must not be given to: the platform's own functions, which differ in the last digit.
+const INEXACT: &[&str] = &[".ln()", ".log(", ".log2()", ".log10()", ".exp()", ".powf(", ".sin()", ".cos()", ".tan()"];
 
 const LINES_MAX: usize = 450;
 
@@ -136,10 +143,13 @@ fn pure_rooms_have_no_io_no_clock_no_randomness_and_no_floats() {
     for (_, path, text) in
         sources().into_iter().filter(|(room, path, _)| PURE_ROOMS.contains(&&**room) && !is_test(path))
     {
+        let may_float = FLOATS.iter().any(|file| path == Path::new(file));
         for (number, line) in code(&text) {
             faults.extend(
                 IMPURE
                     .iter()
+                    .filter(|word| !(may_float && word.starts_with('f') && word.ends_with("64")))
+                    .chain(INEXACT)
                     .filter(|word| line.contains(**word))
                     .map(|word| format!("{}:{number}: {word}", path.display())),
             );
