@@ -3,6 +3,7 @@
 mod api;
 mod audit;
 mod cluster;
+mod compare;
 mod config;
 mod fault;
 mod input;
@@ -64,6 +65,8 @@ pub enum Command {
     /// Single slots and keys
     #[command(subcommand)]
     Slot(slot::SlotCommand),
+    /// Compare what a scale event costs under each hash family; works without any controller
+    Compare(Box<compare::CompareArgs>),
     /// Members of the raft group
     #[command(subcommand)]
     Member(member::MemberCommand),
@@ -109,6 +112,7 @@ fn dispatch(command: Command, settings: &Settings, program: clap::Command) -> Re
         Command::Rollout(command) => rollout::run(command, settings),
         Command::Topology(command) => topology::run(&command, settings),
         Command::Slot(command) => slot::run(&command, settings),
+        Command::Compare(args) => compare::run(&args, settings),
         Command::Member(command) => member::run(command, settings),
         Command::Token(command) => token::run(command, settings),
         Command::Audit(command) => audit::run(&command, settings),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::slot_of_key;
+use crate::domain::tree::Tree;
 use crate::domain::{ClusterId, Node, Serving, Slot, Topology, TopologyShard, Version};
 
 /// An immutable topology, laid out for routing.
@@ -55,6 +56,33 @@ impl Routes {
     #[must_use]
     pub fn node(&self, slot: Slot) -> Option<&Arc<Node>> {
         self.primaries.get(usize::from(self.topology.table.owners()[slot.index()]))
+    }
+
+    /// Where to read a hot key: the nodes from a random leaf of its tree up to its owner, each once; the first that has a
+    /// copy answers, and those before it take one. Everybody with one topology climbs the same tree. Empty when nobody owns the
+    /// key's slot.
+    #[must_use]
+    pub fn read_path(&self, key: &[u8]) -> Vec<Arc<Node>> {
+        self.path_from(key, rand::random())
+    }
+
+    /// The path from the leaf that a draw picks.
+    fn path_from(&self, key: &[u8], draw: u32) -> Vec<Arc<Node>> {
+        let Some(owner) = self.route(key) else { return Vec::new() };
+        let positions = u32::try_from(self.primaries.len()).expect("at most as many shards as slots");
+        let tree = Tree::new(positions, Tree::ARITY).expect("somebody owns a slot");
+        let mut path: Vec<Arc<Node>> = Vec::new();
+        for position in tree.path(tree.leaf(draw % tree.leaves())) {
+            let Some(node) = self.node(Tree::slot(key, position)) else { continue };
+            if !path.iter().any(|seen| Arc::ptr_eq(seen, node)) {
+                path.push(Arc::clone(node));
+            }
+            // Whatever is above has no more than the owner.
+            if Arc::ptr_eq(node, owner) {
+                break;
+            }
+        }
+        path
     }
 
     /// The shard that owns a slot, with its replicas.
@@ -110,6 +138,38 @@ mod tests {
         assert_eq!(routes.node(Slot::at(16001)), None);
         assert_eq!(routes.route(b"123456789").unwrap().port, 1, "its slot is 12739");
         assert_eq!(routes.shard(Slot::at(5)).unwrap().replicas[0].port, 3);
+    }
+
+    #[test]
+    fn a_read_path_climbs_from_a_random_leaf_to_the_owner() {
+        let ids: Vec<String> = (0..40).map(|n| format!("s{n:02}")).collect();
+        let shard = |(n, id): (u16, &String)| {
+            let node = json!({"id": id, "host": "10.0.0.1", "port": n + 1, "zone": null});
+            let last = if n == 39 { 16383 } else { n * 409 + 408 };
+            json!({"id": id, "weight": 1, "state": "active", "primary": node, "replicas": [], "ranges": [[n * 409, last]]})
+        };
+        let body: TopologyBody = serde_json::from_value(json!({
+            "kind": "full", "cluster_id": "c", "generation": 1, "epoch": 2, "slots": 16384,
+            "key_hash": "crc16-xmodem", "hash_tag": "{}",
+            "shards": (0..).zip(&ids).map(shard).collect::<Vec<_>>(), "unassigned": [], "moving": [],
+        }))
+        .unwrap();
+        let routes = Routes::new(Topology::try_from(body).unwrap());
+        let mut leaves = std::collections::BTreeSet::new();
+        for draw in 0..30 {
+            let path = routes.path_from(b"hot", draw);
+            assert_eq!(path.last(), routes.route(b"hot"), "the owner is asked last");
+            // 40 positions, four children each: a leaf is two or three steps below the root.
+            assert!(path.len() <= 4, "{path:?}");
+            let nodes: std::collections::BTreeSet<&str> = path.iter().map(|node| node.id.as_str()).collect();
+            assert_eq!(nodes.len(), path.len(), "each node once: {path:?}");
+            leaves.insert(path[0].id.to_string());
+        }
+        assert!(leaves.len() > 10, "30 leaves on 40 nodes: {leaves:?}");
+        assert_eq!(routes.read_path(b"hot").last(), routes.route(b"hot"));
+        let few = self::routes();
+        let unowned = (0..).map(|n| format!("k{n}")).find(|key| few.route(key.as_bytes()).is_none()).unwrap();
+        assert_eq!(few.read_path(unowned.as_bytes()), Vec::new());
     }
 
     #[test]

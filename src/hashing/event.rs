@@ -97,3 +97,13 @@ pub fn describe(before: &[PlacedNode], after: &[PlacedNode]) -> String {
     }
     parts.join("; ")
 }
+
+/// The list with so many nodes: the last leave, or nodes of weight 1 join, named by number.
+///
+/// # Errors
+/// [`Invalid`] when a name is taken, or above [`super::NODES_MAX`].
+pub fn resized(before: &[PlacedNode], to: usize) -> Result<Vec<PlacedNode>, Invalid> {
+    let more = numbered(to, before.len())?.split_off(before.len().min(to));
+    let add = Event { add: more, ..Event::default() };
+    add.apply(&before[..before.len().min(to)])
+}

@@ -31,7 +31,7 @@ mod error;
 
 pub use chart::chart;
 pub use error::HashingError;
-pub use event::{Event, numbered};
+pub use event::{Event, numbered, resized};
 pub use key::Key;
 pub use placement::{Member, Placement, preference};
 pub use question::{NODES_MAX, Question, Terms};

@@ -123,6 +123,12 @@ impl Question {
         Ok(Self { before, after, terms, table, universe })
     }
 
+    /// Nodes before or after the event.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.universe
+    }
+
     /// The families to study.
     #[must_use]
     pub fn families(&self) -> &[Family] {

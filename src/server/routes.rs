@@ -70,6 +70,7 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/v1/tokens/{token}", Administer),
     route("POST", "/v1/snapshots", Administer),
     route("GET", "/v1/snapshots/latest", Administer),
+    route("POST", "/v1/comparisons", Read),
     route("GET", "/v1/clusters", Read),
     route("POST", "/v1/clusters", Administer),
     route("GET", "/v1/clusters/{cluster}", Read),

@@ -6,6 +6,7 @@
 
 mod audit;
 mod cluster;
+mod comparison;
 mod import;
 mod list;
 mod member;
@@ -29,6 +30,10 @@ mod topology;
 
 pub use audit::{AuditView, PrincipalBody};
 pub use cluster::{ClusterAnswer, ClusterCreate, ClusterPatch, ClusterView, Receipt};
+pub use comparison::{
+    ComparedNode, ComparisonRequest, ComparisonView, CopiesView, FamilyName, FamilyView, FiguresView, HotKeysView,
+    MissesView,
+};
 pub use import::{ImportAnswer, ImportRequest};
 pub use list::Page;
 pub use member::{JoinAnswer, MemberAdd, MemberAdded, MemberStanding, MemberView, PeerView, StatusView};

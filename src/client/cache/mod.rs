@@ -115,6 +115,12 @@ impl TopologyCache {
         self.shared.held.with(|routes| routes.route(key).cloned())
     }
 
+    /// Where to read a hot key: [`Routes::read_path`] of the newest map; empty before the first came.
+    #[must_use]
+    pub fn read_path(&self, key: &[u8]) -> Vec<Arc<Node>> {
+        self.routes().map_or_else(Vec::new, |routes| routes.read_path(key))
+    }
+
     /// The version held.
     #[must_use]
     pub fn version(&self) -> Option<Version> {

@@ -3,6 +3,7 @@
 mod actions;
 mod audit;
 mod clusters;
+mod comparisons;
 mod health;
 mod import;
 mod members;
@@ -58,6 +59,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(snapshots::take_snapshot))
         .routes(routes!(snapshots::download_snapshot))
+        .routes(routes!(comparisons::compare_families))
         .routes(routes!(clusters::list_clusters, clusters::create_cluster))
         .routes(routes!(clusters::show_cluster, clusters::configure_cluster, clusters::delete_cluster))
         .routes(routes!(import::import_cluster))

@@ -1,5 +1,6 @@
 //! The command line as a person runs it: the real binary, without any controller.
 
+mod compare;
 mod help;
 mod offline;
 mod refused;
