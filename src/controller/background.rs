@@ -185,7 +185,7 @@ fn is_due(state: &State, now: crate::domain::Instant) -> bool {
     let waits = |state: PlanState| matches!(state, PlanState::Proposed | PlanState::Approved);
     let plans = state.clusters.values().flat_map(|cluster| cluster.plans.values());
     plans.into_iter().any(|record| waits(record.state) && record.plan.expires_at <= now)
-        || state.remembered.values().any(|first| first.at.plus_ms(IDEMPOTENCY_TTL_MS) <= now)
+        || state.remembered.oldest().is_some_and(|(at, _)| at.plus_ms(IDEMPOTENCY_TTL_MS) <= now)
 }
 
 /// Returns when the signal is given, or can no longer be.

@@ -148,7 +148,7 @@ fn as_proposed(cluster: &Cluster, plan: Arc<Plan>) -> Arc<PlanRecord> {
         plan,
         sequence: cluster.plans_proposed,
         revision: 1,
-        brought: Brought::default(),
+        brought: Arc::<Brought>::default(),
         state: PlanState::Proposed,
         approvals: Vec::new(),
         acks: std::collections::BTreeSet::new(),

@@ -24,7 +24,7 @@ use crate::domain::{
 };
 use crate::plan::PlanError;
 use crate::publish::Publisher;
-use crate::raft::RaftError;
+use crate::raft::{RaftError, off_thread};
 use crate::state::{COMMAND_VERSION, Command, Noted, State};
 
 pub use self::background::FirstStart;
@@ -258,9 +258,10 @@ impl Controller {
     }
 
     /// Applied index and state hash.
-    #[must_use]
-    pub fn state_hash(&self) -> (u64, String) {
-        self.inner.group.state_hash()
+    pub async fn state_hash(&self) -> (u64, String) {
+        let controller = self.clone();
+        let hashing = off_thread(move || controller.inner.group.state_hash());
+        hashing.await.expect("hashing a state does not fail")
     }
 
     /// Index of the last entry applied here, as it grows.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use super::{Invalid, NodeId, Zone};
 /// A host name or IP address without port or brackets, at most 253 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Host(String);
+pub struct Host(Arc<str>);
 
 impl Host {
     /// Checks a host name, an IPv4 or an IPv6 address.
@@ -27,7 +28,7 @@ impl Host {
         };
         let is_name = text.len() <= 253 && text.strip_suffix('.').unwrap_or(text).split('.').all(label);
         if text.parse::<IpAddr>().is_ok() || is_name {
-            Ok(Self(text.to_owned()))
+            Ok(Self(text.into()))
         } else {
             let shown: String = text.chars().take(64).collect();
             Err(Invalid::new("host", format!("{shown:?} is neither a host name nor an IP address")))
@@ -56,7 +57,7 @@ impl TryFrom<String> for Host {
 
 impl From<Host> for String {
     fn from(host: Host) -> Self {
-        host.0
+        host.0.as_ref().to_owned()
     }
 }
 

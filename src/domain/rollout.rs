@@ -1,10 +1,10 @@
 //! A rollout: an approved plan being carried out. Its life is one table of transitions.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionId, Instant, PlanId, Principal, PrincipalName, ShardId};
+use super::{ActionId, Instant, PlanId, Principal, PrincipalName, ShardId, SharedMap};
 
 /// Where a rollout is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -151,7 +151,77 @@ pub struct Rollout {
     /// A lower pace than the plan's.
     pub slots_per_second: Option<u32>,
     /// Progress of every action that was begun.
-    pub actions: BTreeMap<ActionId, ActionProgress>,
+    pub actions: RolloutActions,
+}
+
+/// Progress of every action that was begun, and which of them are in flight: what a batch costs must not grow with what
+/// was done before it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "SharedMap<ActionId, ActionProgress>", into = "SharedMap<ActionId, ActionProgress>")]
+pub struct RolloutActions {
+    all: SharedMap<ActionId, ActionProgress>,
+    /// Derived from `all`.
+    in_flight: SharedMap<ActionId, ActionState>,
+}
+
+impl ActionState {
+    /// Whether somebody works on it.
+    #[must_use]
+    pub const fn is_in_flight(self) -> bool {
+        matches!(self, Self::Begun | Self::Reverting)
+    }
+}
+
+impl RolloutActions {
+    /// Sets the progress of an action.
+    pub fn insert(&mut self, id: ActionId, progress: ActionProgress) {
+        if progress.state.is_in_flight() {
+            self.in_flight.insert(id, progress.state);
+        } else {
+            self.in_flight.remove(&id);
+        }
+        self.all.insert(id, progress);
+    }
+
+    /// Makes the actions that failed pending again.
+    pub fn forget_failed(&mut self) {
+        self.all.retain(|_, progress| progress.state != ActionState::Failed);
+    }
+}
+
+impl Deref for RolloutActions {
+    type Target = SharedMap<ActionId, ActionProgress>;
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl PartialEq for RolloutActions {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl Eq for RolloutActions {}
+
+impl FromIterator<(ActionId, ActionProgress)> for RolloutActions {
+    fn from_iter<I: IntoIterator<Item = (ActionId, ActionProgress)>>(actions: I) -> Self {
+        actions.into_iter().collect::<SharedMap<_, _>>().into()
+    }
+}
+
+impl From<SharedMap<ActionId, ActionProgress>> for RolloutActions {
+    fn from(all: SharedMap<ActionId, ActionProgress>) -> Self {
+        let states = all.iter().map(|(id, progress)| (*id, progress.state));
+        let in_flight = states.filter(|(_, state)| state.is_in_flight()).collect();
+        Self { all, in_flight }
+    }
+}
+
+impl From<RolloutActions> for SharedMap<ActionId, ActionProgress> {
+    fn from(actions: RolloutActions) -> Self {
+        actions.all
+    }
 }
 
 impl Rollout {
@@ -163,7 +233,11 @@ impl Rollout {
 
     /// Ids of the actions in one of the states, ascending.
     pub fn in_state(&self, states: &[ActionState]) -> impl Iterator<Item = ActionId> {
-        self.actions.iter().filter(move |(_, progress)| states.contains(&progress.state)).map(|(id, _)| *id)
+        let in_flight = states.iter().all(|state| state.is_in_flight());
+        let few = in_flight.then(|| self.actions.in_flight.iter().map(|(id, state)| (*id, *state)));
+        let all = (!in_flight).then(|| self.actions.all.iter().map(|(id, progress)| (*id, progress.state)));
+        let found = few.into_iter().flatten().chain(all.into_iter().flatten());
+        found.filter(move |(_, state)| states.contains(state)).map(|(id, _)| id)
     }
 
     /// Ids of the actions in flight (begun or reverting), ascending.

@@ -1,4 +1,4 @@
-//! A set of slots as a bitmap of 2 KiB, with its maximal ranges.
+//! A set of slots as a bitmap of 2 KiB, or nothing while it is empty, with its maximal ranges.
 
 use std::fmt;
 
@@ -9,17 +9,18 @@ use super::{Invalid, SLOT_COUNT, Slot, SlotRange};
 const WORDS: usize = SLOT_COUNT / 64;
 
 /// A set of slots. Serialised as its maximal ranges, ascending.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<SlotRange>", into = "Vec<SlotRange>")]
 pub struct SlotSet {
-    words: Box<[u64; WORDS]>,
+    /// None until the first slot comes: thousands of shards have no pins.
+    words: Option<Box<[u64; WORDS]>>,
 }
 
 impl SlotSet {
     /// The empty set.
     #[must_use]
-    pub fn new() -> Self {
-        Self { words: Box::new([0; WORDS]) }
+    pub const fn new() -> Self {
+        Self { words: None }
     }
 
     /// The union of ranges that do not overlap.
@@ -41,8 +42,9 @@ impl SlotSet {
     /// Adds a slot; false when it was there already.
     pub fn insert(&mut self, slot: Slot) -> bool {
         let (word, bit) = (slot.index() / 64, 1_u64 << (slot.index() % 64));
-        let absent = self.words[word] & bit == 0;
-        self.words[word] |= bit;
+        let words = self.words.get_or_insert_with(|| Box::new([0; WORDS]));
+        let absent = words[word] & bit == 0;
+        words[word] |= bit;
         absent
     }
 
@@ -56,37 +58,43 @@ impl SlotSet {
     /// Removes a slot; false when it was not there.
     pub fn remove(&mut self, slot: Slot) -> bool {
         let (word, bit) = (slot.index() / 64, 1_u64 << (slot.index() % 64));
-        let present = self.words[word] & bit != 0;
-        self.words[word] &= !bit;
+        let Some(words) = &mut self.words else { return false };
+        let present = words[word] & bit != 0;
+        words[word] &= !bit;
         present
     }
 
     /// Whether the slot is in the set.
     #[must_use]
     pub fn contains(&self, slot: Slot) -> bool {
-        self.words[slot.index() / 64] >> (slot.index() % 64) & 1 == 1
+        self.words.as_ref().is_some_and(|words| words[slot.index() / 64] >> (slot.index() % 64) & 1 == 1)
     }
 
     /// Number of slots.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.words.iter().map(|w| w.count_ones() as usize).sum()
+        self.words().iter().map(|w| w.count_ones() as usize).sum()
     }
 
     /// Whether no slot is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|&w| w == 0)
+        self.words().iter().all(|&w| w == 0)
     }
 
     /// The slots, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         let bits = |word: u64| std::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)));
-        (0..WORDS).zip(self.words.iter()).flat_map(move |(index, &word)| {
+        (0..WORDS).zip(self.words()).flat_map(move |(index, &word)| {
             bits(word)
                 .take_while(|left| *left != 0)
                 .map(move |left| Slot::at(index * 64 + left.trailing_zeros() as usize))
         })
+    }
+
+    /// All words, or none of an empty set.
+    fn words(&self) -> &[u64] {
+        self.words.as_ref().map_or(&[], |words| words.as_slice())
     }
 
     /// The maximal ranges, ascending.
@@ -112,11 +120,17 @@ pub fn ranges_of(slots: impl IntoIterator<Item = Slot>) -> Vec<SlotRange> {
         .collect()
 }
 
-impl Default for SlotSet {
-    fn default() -> Self {
-        Self::new()
+/// A set that was emptied equals one that was never filled.
+impl PartialEq for SlotSet {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.words, &other.words) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => self.is_empty() && other.is_empty(),
+        }
     }
 }
+
+impl Eq for SlotSet {}
 
 /// `0-3,7`, or `none`.
 impl fmt::Display for SlotSet {

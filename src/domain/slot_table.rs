@@ -1,11 +1,12 @@
 //! Who owns each of the 16384 slots.
 //!
-//! Owners are indexes into a sorted list of shard ids, so a table is one small array, comparing and
-//! copying it is cheap, and the order of indexes is the order of ids.
+//! Owners are indexes into a sorted list of shard ids, so a table is one small array, comparing it is cheap, and the
+//! order of indexes is the order of ids. Copies share what they hold until one of them is changed.
+
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::slot_set::ranges_of;
 use super::{Invalid, SLOT_COUNT, ShardId, Slot, SlotRange, SlotSet};
 
 /// Index of "nobody" in [`SlotTable::owners`].
@@ -15,18 +16,36 @@ pub const UNASSIGNED: u16 = u16::MAX;
 ///
 /// Every shard of the cluster is listed, also one that owns nothing. Serialised as the shards and the
 /// maximal runs `[first, last, index]` of owned slots.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Encoded", into = "Encoded")]
 pub struct SlotTable {
-    shards: Vec<ShardId>,
-    owners: Box<[u16]>,
+    shards: Arc<Vec<ShardId>>,
+    owners: Arc<[u16]>,
+    /// Computed when it is first asked for, for all copies that are not changed since.
+    by_shard: Arc<OnceLock<ByShard>>,
+}
+
+/// The maximal ranges of every shard.
+#[derive(Debug)]
+struct ByShard {
+    /// Where the ranges of each shard begin, and the end of the last.
+    starts: Vec<usize>,
+    /// The ranges, ascending within a shard.
+    ranges: Vec<SlotRange>,
+}
+
+impl ByShard {
+    fn of(&self, shard: u16) -> &[SlotRange] {
+        let shard = usize::from(shard);
+        &self.ranges[self.starts[shard]..self.starts[shard + 1]]
+    }
 }
 
 impl SlotTable {
     /// A table without shards: every slot is unassigned.
     #[must_use]
     pub fn new() -> Self {
-        Self { shards: Vec::new(), owners: vec![UNASSIGNED; SLOT_COUNT].into_boxed_slice() }
+        Self::of(Vec::new())
     }
 
     /// A table of these shards, in any order, in which every slot is unassigned.
@@ -41,7 +60,12 @@ impl SlotTable {
         if shards.len() > SLOT_COUNT {
             return Err(Invalid::new("shards", format!("{} are more than there are slots", shards.len())));
         }
-        Ok(Self { shards, ..Self::new() })
+        Ok(Self::of(shards))
+    }
+
+    fn of(shards: Vec<ShardId>) -> Self {
+        let owners = std::iter::repeat_n(UNASSIGNED, SLOT_COUNT).collect();
+        Self { shards: Arc::new(shards), owners, by_shard: Arc::default() }
     }
 
     /// The shards, ascending by id.
@@ -76,8 +100,8 @@ impl SlotTable {
     pub fn insert_shard(&mut self, shard: ShardId) -> bool {
         let Err(position) = self.shards.binary_search(&shard) else { return false };
         assert!(self.shards.len() < SLOT_COUNT, "more shards than slots");
-        self.shards.insert(position, shard);
-        for owner in self.owners.iter_mut().filter(|o| **o != UNASSIGNED && usize::from(**o) >= position) {
+        Arc::make_mut(&mut self.shards).insert(position, shard);
+        for owner in self.owners_mut().iter_mut().filter(|o| **o != UNASSIGNED && usize::from(**o) >= position) {
             *owner += 1;
         }
         true
@@ -94,8 +118,8 @@ impl SlotTable {
         if owned > 0 {
             return Err(Invalid::new("shard", format!("{shard} still owns {owned} slots")));
         }
-        self.shards.remove(usize::from(index));
-        for owner in self.owners.iter_mut().filter(|o| **o != UNASSIGNED && **o > index) {
+        Arc::make_mut(&mut self.shards).remove(usize::from(index));
+        for owner in self.owners_mut().iter_mut().filter(|o| **o != UNASSIGNED && **o > index) {
             *owner -= 1;
         }
         Ok(())
@@ -110,16 +134,34 @@ impl SlotTable {
             None => UNASSIGNED,
             Some(id) => self.index_of(id).ok_or_else(|| Invalid::new("shard", format!("{id} is not in the table")))?,
         };
-        self.owners[range.first().index()..=range.last().index()].fill(index);
+        self.owners_mut()[range.first().index()..=range.last().index()].fill(index);
         Ok(())
+    }
+
+    /// The owners, to be changed.
+    fn owners_mut(&mut self) -> &mut [u16] {
+        match Arc::get_mut(&mut self.by_shard) {
+            Some(mine) => drop(mine.take()),
+            None => self.by_shard = Arc::default(),
+        }
+        Arc::make_mut(&mut self.owners)
     }
 
     /// The maximal runs of slots with one owner (or none), ascending; together they cover the table.
     pub fn runs(&self) -> impl Iterator<Item = (SlotRange, Option<&ShardId>)> + '_ {
+        self.all_runs().map(|(index, range)| (range, self.shards.get(usize::from(index))))
+    }
+
+    fn owned_runs(&self) -> impl Iterator<Item = (u16, SlotRange)> + '_ {
+        self.all_runs().filter(|(index, _)| *index != UNASSIGNED)
+    }
+
+    /// The maximal runs of slots with one owner (or none), and its index.
+    fn all_runs(&self) -> impl Iterator<Item = (u16, SlotRange)> + '_ {
         self.owners.chunk_by(|a, b| a == b).scan(0, |start, run| {
             let range = SlotRange::new(Slot::at(*start), Slot::at(*start + run.len() - 1)).expect("runs are not empty");
             *start += run.len();
-            Some((range, self.shards.get(usize::from(run[0]))))
+            Some((run[0], range))
         })
     }
 
@@ -143,14 +185,49 @@ impl SlotTable {
     #[must_use]
     pub fn count_of(&self, shard: &ShardId) -> u32 {
         let Some(index) = self.index_of(shard) else { return 0 };
-        u32::try_from(self.owners.iter().filter(|&&o| o == index).count()).expect("at most 16384")
+        let count = match self.by_shard.get() {
+            Some(by_shard) => by_shard.of(index).iter().map(|range| range.count()).sum(),
+            None => self.owners.iter().filter(|&&owner| owner == index).count(),
+        };
+        u32::try_from(count).expect("at most 16384")
     }
 
     /// The maximal ranges of one shard, ascending.
     #[must_use]
     pub fn ranges_of(&self, shard: &ShardId) -> Vec<SlotRange> {
         let Some(index) = self.index_of(shard) else { return Vec::new() };
-        ranges_of(Slot::all().filter(|slot| self.owners[slot.index()] == index))
+        self.by_shard.get_or_init(|| self.by_shard()).of(index).to_vec()
+    }
+
+    fn by_shard(&self) -> ByShard {
+        let mut runs: Vec<(u16, SlotRange)> = self.owned_runs().collect();
+        runs.sort_by_key(|(index, _)| *index);
+        let starts = (0..=self.shards.len()).map(|index| runs.partition_point(|run| usize::from(run.0) < index));
+        ByShard { starts: starts.collect(), ranges: runs.into_iter().map(|(_, range)| range).collect() }
+    }
+
+    /// The slots whose owners another table of the same shards has otherwise, ascending.
+    pub fn differing_slots<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = Slot> + 'a {
+        const PIECE: usize = 64;
+        let shared = Arc::ptr_eq(&self.owners, &other.owners);
+        let pieces = self.owners.chunks(PIECE).zip(other.owners.chunks(PIECE)).enumerate();
+        let differing = pieces.take_while(move |_| !shared).filter(|(_, (mine, theirs))| mine != theirs);
+        differing.flat_map(|(piece, (mine, theirs))| {
+            let pairs = mine.iter().zip(theirs).enumerate().filter(|(_, (a, b))| a != b);
+            pairs.map(move |(at, _)| Slot::at(piece * PIECE + at))
+        })
+    }
+
+    /// Whether this table lists the same shards as another one; at once for copies.
+    #[must_use]
+    pub fn has_shards_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shards, &other.shards) || self.shards == other.shards
+    }
+
+    /// Number of slots that nobody owns.
+    #[must_use]
+    pub fn unassigned_count(&self) -> usize {
+        self.owners.iter().filter(|&&owner| owner == UNASSIGNED).count()
     }
 
     /// The slots that nobody owns.
@@ -159,6 +236,14 @@ impl SlotTable {
         Slot::all().filter(|slot| self.owners[slot.index()] == UNASSIGNED).collect()
     }
 }
+
+impl PartialEq for SlotTable {
+    fn eq(&self, other: &Self) -> bool {
+        self.has_shards_of(other) && (Arc::ptr_eq(&self.owners, &other.owners) || self.owners == other.owners)
+    }
+}
+
+impl Eq for SlotTable {}
 
 impl Default for SlotTable {
     fn default() -> Self {
@@ -169,16 +254,13 @@ impl Default for SlotTable {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Encoded {
-    shards: Vec<ShardId>,
+    shards: Arc<Vec<ShardId>>,
     runs: Vec<(Slot, Slot, u16)>,
 }
 
 impl From<SlotTable> for Encoded {
     fn from(table: SlotTable) -> Self {
-        let runs = table
-            .runs()
-            .filter_map(|(range, shard)| Some((range.first(), range.last(), table.index_of(shard?)?)))
-            .collect();
+        let runs = table.owned_runs().map(|(index, range)| (range.first(), range.last(), index)).collect();
         Self { shards: table.shards, runs }
     }
 }
@@ -189,17 +271,19 @@ impl TryFrom<Encoded> for SlotTable {
         if !encoded.shards.is_sorted_by(|a, b| a < b) || encoded.shards.len() > SLOT_COUNT {
             return Err(Invalid::new("slot table", "the shards are not ascending and distinct".to_owned()));
         }
+        let listed = encoded.shards.len();
         let mut table = Self { shards: encoded.shards, ..Self::new() };
+        let owners = table.owners_mut();
         let mut seen = SlotSet::new();
         for (first, last, index) in encoded.runs {
             let range = SlotRange::new(first, last)?;
-            if usize::from(index) >= table.shards.len() || !range.slots().all(|slot| seen.insert(slot)) {
+            if usize::from(index) >= listed || !range.slots().all(|slot| seen.insert(slot)) {
                 return Err(Invalid::new(
                     "slot table",
                     format!("run {range} of shard {index}: no such shard, or a slot twice"),
                 ));
             }
-            table.owners[first.index()..=last.index()].fill(index);
+            owners[first.index()..=last.index()].fill(index);
         }
         Ok(table)
     }

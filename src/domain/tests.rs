@@ -165,6 +165,10 @@ fn a_damaged_table_is_refused() {
     }
 }
 
+fn naive_ranges(owners: &[Option<&ShardId>], shard: &ShardId) -> Vec<SlotRange> {
+    ranges_of(Slot::all().filter(|slot| owners[slot.index()] == Some(shard)))
+}
+
 proptest! {
     #[test]
     fn a_set_agrees_with_a_naive_one(numbers in prop::collection::btree_set(0_u16..16384, 0..200)) {
@@ -173,7 +177,11 @@ proptest! {
         prop_assert_eq!(set.iter().map(Slot::get).collect::<Vec<_>>(), numbers.iter().copied().collect::<Vec<_>>());
         let ranges = set.ranges();
         prop_assert!(ranges.windows(2).all(|pair| pair[0].last().get() + 1 < pair[1].first().get()), "maximal");
-        prop_assert_eq!(SlotSet::from_ranges(ranges).unwrap(), set);
+        prop_assert_eq!(SlotSet::from_ranges(ranges).unwrap(), set.clone());
+        let mut emptied = set.clone();
+        numbers.iter().for_each(|&n| assert!(emptied.remove(slot(n)) && !emptied.contains(slot(n))));
+        prop_assert_eq!((emptied == SlotSet::new(), emptied == set), (true, numbers.is_empty()));
+        prop_assert!(emptied.is_empty() && emptied.iter().next().is_none());
     }
 
     #[test]
@@ -186,8 +194,22 @@ proptest! {
         let mut naive = vec![None; SLOT_COUNT];
         for (x, y, owner) in writes {
             let range = SlotRange::new(slot(x.min(y)), slot(x.max(y))).unwrap();
+            // A copy keeps what it was, and what it was asked before.
+            let (copy, then) = (table.clone(), naive.clone());
+            prop_assert_eq!(copy.ranges_of(&ids[0]), naive_ranges(&naive, &ids[0]));
             table.assign(range, ids.get(owner)).unwrap();
             naive[range.first().index()..=range.last().index()].fill(ids.get(owner));
+            prop_assert_eq!(copy.ranges_of(&ids[0]), naive_ranges(&then, &ids[0]));
+            let differing = (0..SLOT_COUNT).filter(|&slot| then[slot] != naive[slot]).map(Slot::at);
+            prop_assert!(table.differing_slots(&copy).eq(differing));
+            prop_assert_eq!(table == copy, then == naive);
+            for id in &ids {
+                let before = table.count_of(id);
+                prop_assert_eq!(table.ranges_of(id), naive_ranges(&naive, id));
+                let owned = naive.iter().filter(|owner| **owner == Some(id)).count();
+                prop_assert_eq!((before, table.count_of(id)), (owned as u32, owned as u32));
+            }
+            prop_assert_eq!(table.unassigned_count(), naive.iter().filter(|owner| owner.is_none()).count());
         }
         for (index, owner) in naive.iter().enumerate() {
             prop_assert_eq!(table.owner(Slot::at(index)), *owner);

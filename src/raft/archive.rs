@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -24,7 +26,9 @@ const TRAILER_BYTES: u64 = 78;
 /// Longest head: the members of the group are in it.
 const HEAD_MAX_BYTES: usize = 1 << 20;
 /// A file that must be durable is synced every so many bytes: one large sync at the end would stall the log beside it.
-const SYNC_EVERY_BYTES: usize = 4 << 20;
+const SYNC_EVERY_BYTES: usize = 1 << 20;
+/// Longest pause after a sync, in which the log has the disk to itself.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Bytes read or written at a time.
 const PIECE_BYTES: usize = 128 << 10;
 
@@ -121,8 +125,11 @@ impl Write for Sink<'_> {
         self.bytes += piece.len() as u64;
         self.unsynced += piece.len();
         if self.durable && self.unsynced >= SYNC_EVERY_BYTES {
+            let began = Instant::now();
             self.file.sync_data()?;
             self.unsynced = 0;
+            // As long as the disk was busy with it: a snapshot has at most half of the disk.
+            thread::sleep(began.elapsed().min(PAUSE_MAX));
         }
         Ok(piece.len())
     }
@@ -242,7 +249,10 @@ impl Archive {
         if (span.last, &span.hash) != (end.seq, &end.hash) {
             return Err(ArchiveError::damaged("its head", "its audit ends elsewhere than that of the state"));
         }
-        Ok(state)
+        match state.fault() {
+            Some(fault) => Err(ArchiveError::damaged("its state", fault)),
+            None => Ok(state),
+        }
     }
 
     /// The audit records in it, in order, checked to be one chain from its anchor to the end of the state's.

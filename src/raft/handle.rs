@@ -8,7 +8,6 @@ use std::time::Duration;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{BasicNode, Instant as _, RaftMetrics, ServerState};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -24,7 +23,7 @@ use super::rpc::Contact;
 use super::store::Store;
 use super::types::{Core, Types};
 use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Standing, Status, codec};
-use crate::domain::{MemberId, hex};
+use crate::domain::MemberId;
 use crate::state::{Applied, AuditRecord, Command, State};
 
 /// How long a leader is sought, and how long its answer is waited for.
@@ -243,9 +242,7 @@ impl Raft {
     /// When the state cannot be written as JSON: a defect.
     #[must_use]
     pub fn state_hash(&self) -> (u64, String) {
-        let (state, index) = self.inner.replica.look(|state, index| (state.clone(), index));
-        let text = serde_json::to_vec(&state).expect("the state is written to every snapshot");
-        (index, hex(&Sha256::digest(text)))
+        self.inner.replica.state_hash()
     }
 
     /// Hands the lead to another member; does nothing when this one does not lead.

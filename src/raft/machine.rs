@@ -21,6 +21,8 @@ use crate::state::{Applied, State};
 pub(super) struct Replica {
     held: RwLock<Held>,
     applied: watch::Sender<u64>,
+    /// The last hash that was asked for, and the index it is of.
+    hash: Mutex<Option<(u64, String)>>,
 }
 
 struct Held {
@@ -35,7 +37,7 @@ impl Replica {
         let (meta, state) = snapshot.cloned().unwrap_or_default();
         let applied = meta.last_log_id.map_or(0, |id| id.index);
         let held = Held { state, last: meta.last_log_id, membership: meta.last_membership };
-        Self { held: RwLock::new(held), applied: watch::Sender::new(applied) }
+        Self { held: RwLock::new(held), applied: watch::Sender::new(applied), hash: Mutex::new(None) }
     }
 
     /// Looks at the state and the index it stands at.
@@ -49,6 +51,17 @@ impl Replica {
         let held = self.held();
         let meta = SnapshotMeta { last_log_id: held.last, last_membership: held.membership.clone() };
         (meta, held.state.clone())
+    }
+
+    /// The hash of the state and the index it stands at. Computed once for an index, however many ask, and while the
+    /// state goes on: it takes long where the state is large.
+    pub(super) fn state_hash(&self) -> (u64, String) {
+        let mut kept = self.hash.lock().expect("hashing a state does not fail");
+        let (state, index) = self.look(|state, index| (state.clone(), index));
+        match &*kept {
+            Some((at, hash)) if *at == index => (index, hash.clone()),
+            _ => kept.insert((index, state.hash())).clone(),
+        }
     }
 
     /// Index of the last applied entry, as it grows.

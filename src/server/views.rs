@@ -1,5 +1,7 @@
 //! From the controller's records to the public JSON.
 
+use std::sync::Arc;
+
 use crate::controller::{AuditRecord, Cluster, Member, Membership, PlanRecord, Receipt, Revised, Status, Token};
 use crate::domain::{
     ClusterName, Instant, Moving, Node, NodeId, Rollout, RolloutState, Shard, ShardId, Slot, SlotRange, Version,
@@ -24,7 +26,7 @@ pub fn cluster(cluster: &Cluster) -> ClusterView {
         policy: (&cluster.policy).into(),
         nodes: count(cluster.nodes.len()),
         shards: count(cluster.shards.len()),
-        unassigned: count(cluster.table.unassigned().len()),
+        unassigned: count(cluster.table.unassigned_count()),
         active_plan: cluster.active.clone(),
     }
 }
@@ -36,7 +38,7 @@ pub fn version_after(receipt: Option<&Receipt>, cluster: &Cluster) -> Version {
 
 /// A node of a cluster; none when it is not there.
 pub fn node(cluster: &Cluster, id: &NodeId) -> Option<NodeView> {
-    let Revised { revision, value } = cluster.nodes.get(id)?;
+    let Revised { revision, value } = &**cluster.nodes.get(id)?;
     let Node { id, host, port, zone, state } = value.clone();
     let shard = &cluster.shard_of(&id).expect("every node belongs to a shard").value;
     let role = if shard.primary == id { NodeRole::Primary } else { NodeRole::Replica };
@@ -45,7 +47,7 @@ pub fn node(cluster: &Cluster, id: &NodeId) -> Option<NodeView> {
 
 /// A shard of a cluster; none when it is not there.
 pub fn shard(cluster: &Cluster, id: &ShardId) -> Option<ShardView> {
-    let Revised { revision, value } = cluster.shards.get(id)?;
+    let Revised { revision, value } = &**cluster.shards.get(id)?;
     Some(ShardView::new(value, *revision, &cluster.table))
 }
 
@@ -147,7 +149,7 @@ pub fn rollout(
 /// One slot of a cluster.
 pub fn slot(cluster: &Cluster, slot: Slot) -> SlotView {
     let shard = cluster.table.owner(slot).cloned();
-    let primary = shard.as_ref().and_then(|id| cluster.shards.get(id)).map(|shard: &Revised<Shard>| {
+    let primary = shard.as_ref().and_then(|id| cluster.shards.get(id)).map(|shard: &Arc<Revised<Shard>>| {
         let node = cluster.nodes.get(&shard.value.primary).expect("a primary is a node of its cluster");
         NodeAddress::from(&node.value)
     });

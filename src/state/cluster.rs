@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Brought, Members, Receipt};
+use super::{Answers, Brought, Members, Nodes, Receipt, Shards};
 use crate::domain::{
-    ClusterId, ClusterName, Digest, DriverKind, Epoch, Generation, Instant, Moving, Node, NodeId, Plan, PlanId,
-    PlanState, Policy, Principal, PrincipalName, Role, Rollout, Shard, ShardId, SlotTable, TokenId, Version,
+    ClusterId, ClusterName, Digest, DriverKind, Epoch, Generation, Instant, Moving, NodeId, Plan, PlanId, PlanState,
+    Policy, Principal, PrincipalName, Role, Rollout, Shard, SharedMap, SlotTable, TokenId, Version,
 };
 
 /// Most clusters of one controller.
@@ -38,9 +38,9 @@ pub struct State {
     /// The highest generation ever given.
     pub generation_high: Generation,
     /// Tokens by id.
-    pub tokens: BTreeMap<TokenId, Token>,
+    pub tokens: SharedMap<TokenId, Token>,
     /// Answers to requests with an `Idempotency-Key`, by `principal/key`.
-    pub remembered: BTreeMap<String, Remembered>,
+    pub remembered: Answers,
     /// End of the audit chain.
     pub audit_head: AuditHead,
     /// Numbers of the raft group's members; absent while there were only first members.
@@ -51,7 +51,7 @@ pub struct State {
     pub executor_term: u64,
 }
 
-/// One named slot table with all that belongs to it.
+/// One named slot table with all that belongs to it. A copy costs little: it shares what is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// Its identity.
@@ -71,15 +71,15 @@ pub struct Cluster {
     /// Review and pace.
     pub policy: Policy,
     /// Nodes by id.
-    pub nodes: BTreeMap<NodeId, Revised<Node>>,
+    pub nodes: Nodes,
     /// Shards by id: the same ids as `table.shards()`.
-    pub shards: BTreeMap<ShardId, Revised<Shard>>,
+    pub shards: Shards,
     /// Owner of each slot.
     pub table: SlotTable,
     /// Ranges in flight, ascending and disjoint.
     pub moving: Vec<Moving>,
     /// Plans by id.
-    pub plans: BTreeMap<PlanId, Arc<PlanRecord>>,
+    pub plans: SharedMap<PlanId, Arc<PlanRecord>>,
     /// Number of plans ever proposed: the next record's `sequence`.
     pub plans_proposed: u64,
     /// The plan whose rollout is under way.
@@ -108,7 +108,7 @@ pub struct PlanRecord {
     pub revision: u64,
     /// What came into the desired state with it.
     #[serde(default, skip_serializing_if = "Brought::is_empty")]
-    pub brought: Brought,
+    pub brought: Arc<Brought>,
     /// Where it is.
     pub state: PlanState,
     /// Who approved it.
@@ -204,7 +204,7 @@ impl Cluster {
     /// The shard a node belongs to.
     #[must_use]
     pub fn shard_of(&self, node: &NodeId) -> Option<&Revised<Shard>> {
-        self.shards.values().find(|shard| shard.value.nodes().any(|member| member == node))
+        self.shards.get(self.shards.home(node)?).map(AsRef::as_ref)
     }
 }
 

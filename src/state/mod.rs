@@ -9,6 +9,7 @@ mod command;
 mod event;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod indexed;
 mod invariants;
 mod members;
 mod op;
@@ -23,5 +24,6 @@ pub use cluster::{
 };
 pub use command::{COMMAND_VERSION, Change, Command, Idempotency, MemberChange, Noted, Op, Place, SteerVerb};
 pub use event::{Applied, AuditRecord, Event, Receipt};
+pub use indexed::{Answers, Nodes, Shards};
 pub use members::{Invited, Members};
 pub use restore::Restoration;

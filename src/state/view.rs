@@ -1,5 +1,8 @@
 //! What clients see of a cluster, and whether two states of it look the same to them.
 
+use std::io;
+use std::sync::Arc;
+
 use sha2::{Digest as _, Sha256};
 
 use super::{Cluster, State};
@@ -38,11 +41,10 @@ impl Cluster {
         fn seen(shard: &Shard) -> impl PartialEq {
             (&shard.id, shard.weight, shard.state, &shard.primary, &shard.replicas)
         }
-        self.table == other.table
-            && self.moving == other.moving
-            && self.nodes.values().map(|node| &node.value).eq(other.nodes.values().map(|node| &node.value))
-            && self.shards.len() == other.shards.len()
-            && self.shards.values().zip(other.shards.values()).all(|(a, b)| seen(&a.value) == seen(&b.value))
+        let nodes = self.nodes.differences(&other.nodes, |a, b| Arc::ptr_eq(a, b) || a.value == b.value);
+        let shards =
+            self.shards.differences(&other.shards, |a, b| Arc::ptr_eq(a, b) || seen(&a.value) == seen(&b.value));
+        self.table == other.table && self.moving == other.moving && nodes.count() == 0 && shards.count() == 0
     }
 }
 
@@ -53,6 +55,19 @@ impl State {
     /// Never: every key of the state's maps is text or a number.
     #[must_use]
     pub fn hash(&self) -> String {
-        hex(&Sha256::digest(serde_json::to_vec(self).expect("the state serialises")))
+        struct Hasher(Sha256);
+        impl io::Write for Hasher {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.update(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut out = io::BufWriter::new(Hasher(Sha256::new()));
+        serde_json::to_writer(&mut out, self).expect("the state serialises");
+        let Ok(hasher) = out.into_inner() else { unreachable!("hashing takes every write") };
+        hex(&hasher.0.finalize())
     }
 }

@@ -177,7 +177,7 @@ fn show_plan(text: &mut String, cluster: &Cluster, id: &PlanId, record: &PlanRec
 
 fn progress(rollout: &Rollout) -> String {
     let mut text = rollout.cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
-    for (id, progress) in &rollout.actions {
+    for (id, progress) in &*rollout.actions {
         let state = match progress.state {
             ActionState::Begun => "begun",
             ActionState::Done => "done",

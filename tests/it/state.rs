@@ -151,7 +151,12 @@ impl Run {
         let before = self.state.clone();
         let applied = self.state.apply(&command);
         match &applied.outcome {
-            Err(_) => assert_eq!(State { now: self.state.now, ..before.clone() }, self.state, "{command:?}"),
+            Err(_) => {
+                let before = State { now: self.state.now, ..before.clone() };
+                assert_eq!(before, self.state, "{command:?}");
+                let [before, after] = [&before, &self.state].map(|state| serde_json::to_string(state).unwrap());
+                assert_eq!(before, after, "{command:?}");
+            }
             Ok(receipt) => {
                 if !receipt.repeated && applied.audit.is_some() {
                     self.accepted.insert(command.op.name());

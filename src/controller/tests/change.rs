@@ -1,9 +1,7 @@
 //! Changing what is desired and proposing the plan for it.
 
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::domain::{ActionKind, CheckLevel, Digest, Limits, PlanState, ShardState, Slot, SlotTable};
+use crate::domain::{ActionKind, CheckLevel, Digest, Limits, PlanState, ShardState, SharedMap, Slot, SlotTable};
 use crate::state::fixture::command;
 
 #[tokio::test]
@@ -46,7 +44,7 @@ async fn a_dry_run_computes_the_same_and_stores_nothing() {
     let real = stage.change(changes, balance()).await.unwrap();
     assert_eq!(dry_plan.body, real.plan.unwrap().plan.body);
     let epoch = present.epoch;
-    assert_eq!(*dry.cluster, Cluster { plans: BTreeMap::new(), plans_proposed: 0, epoch, ..(*real.cluster).clone() });
+    assert_eq!(*dry.cluster, Cluster { plans: SharedMap::new(), plans_proposed: 0, epoch, ..(*real.cluster).clone() });
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ async fn progress_counts_slots_actions_and_what_is_stuck() {
         started_at: at(0),
         ended_at: None,
         slots_per_second: None,
-        actions: actions.into(),
+        actions: actions.into_iter().collect(),
     };
     let record = PlanRecord { rollout: Some(rollout), ..(*record).clone() };
     let seen = progress(&record, at(40_000)).unwrap();

@@ -34,14 +34,14 @@ fn running(plan: Plan) -> PlanRecord {
         started_at: plan.created_at,
         ended_at: None,
         slots_per_second: None,
-        actions: BTreeMap::new(),
+        actions: crate::domain::RolloutActions::default(),
     };
     PlanRecord {
         digest: Digest::of_plan(&plan),
         plan: Arc::new(plan),
         sequence: 0,
         revision: 1,
-        brought: crate::state::Brought::default(),
+        brought: Arc::<crate::state::Brought>::default(),
         state: PlanState::Running,
         approvals: Vec::new(),
         acks: BTreeSet::new(),

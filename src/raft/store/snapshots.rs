@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -18,10 +20,17 @@ use crate::state::{AuditRecord, State};
 pub(super) const AUDIT_RETAINED: u64 = 65_536;
 /// Snapshots kept.
 const KEPT: u64 = 2;
+/// A file is given back to the disk in pieces of so many bytes: giving back a large one at once stalls the log beside it,
+/// most of all where the file system tells the disk what it no longer needs.
+const FREED_AT_ONCE_BYTES: u64 = 4 << 20;
+/// Pause between two pieces.
+const FREE_PAUSE: Duration = Duration::from_millis(2);
+/// How much a thread that writes a snapshot stands back for the others.
+const NICE: i32 = 10;
 const PREFIX: &str = "snapshot-";
 const SUFFIX: &str = ".jsonl";
-/// A snapshot that is being written, or being received; nothing after a restart.
-const UNFINISHED: [&str; 2] = ["snapshot.new", INCOMING];
+/// A snapshot that is being written, being received, or being deleted; nothing after a restart.
+const UNFINISHED: [&str; 3] = ["snapshot.new", INCOMING, "snapshot.old"];
 /// A snapshot that is being received.
 pub(in super::super) const INCOMING: &str = "snapshot.part";
 
@@ -36,7 +45,7 @@ pub(super) fn save(dir: &Path, group_id: &str, meta: &SnapshotMeta, state: &Stat
     let span = span(&schema::open_reader(dir).map_err(io::Error::other)?, state).map_err(io::Error::other)?;
     let new = dir.join(UNFINISHED[0]);
     let head = Head::new(group_id, meta, span, 0);
-    archive::write(&File::create(&new)?, true, &head, state, std::iter::empty())?;
+    standing_back(|| archive::write(&File::create(&new)?, true, &head, state, std::iter::empty()))?;
     let number = put(dir, &new)?;
     let oldest = number.saturating_sub(KEPT - 1);
     forget(dir, |other| other < oldest)?;
@@ -59,7 +68,33 @@ pub(super) fn put(dir: &Path, file: &Path) -> io::Result<u64> {
 }
 
 pub(super) fn forget(dir: &Path, which: impl Fn(u64) -> bool) -> io::Result<()> {
-    list(dir)?.into_iter().filter(|(number, _)| which(*number)).try_for_each(|(_, path)| fs::remove_file(path))
+    list(dir)?.into_iter().filter(|(number, _)| which(*number)).try_for_each(|(_, path)| free(dir, &path))
+}
+
+/// Removes a snapshot, piece by piece. It loses its name first: what is left of it must not be taken for a snapshot.
+fn free(dir: &Path, snapshot: &Path) -> io::Result<()> {
+    let old = dir.join(UNFINISHED[2]);
+    fs::rename(snapshot, &old)?;
+    let file = File::options().write(true).open(&old)?;
+    let mut left = file.metadata()?.len();
+    while left > FREED_AT_ONCE_BYTES {
+        left -= FREED_AT_ONCE_BYTES;
+        file.set_len(left)?;
+        thread::sleep(FREE_PAUSE);
+    }
+    fs::remove_file(&old)
+}
+
+/// Does long work on a thread of its own that takes the processor only when others leave it.
+fn standing_back<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("snapshot".to_owned()).spawn_scoped(scope, || {
+            // Linux keeps this by thread. Where it is refused, the work is done as well.
+            _ = rustix::process::nice(NICE);
+            work()
+        })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Makes names in a directory durable.

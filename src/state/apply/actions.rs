@@ -65,10 +65,11 @@ pub(super) fn begin(
     for action in &todo {
         load.admit(action, way)?;
         let at_once = depart(cluster, action, way, overlap_ms);
-        let progress = running_mut(cluster, id)?.actions.entry(action.id).or_insert_with(|| new_progress(context));
-        progress.attempts += u32::from(way == Way::Forward);
-        progress.by = Some(context.by.name.clone());
-        set_state(progress, context, if way == Way::Back { S::Reverting } else { S::Begun });
+        let state = if way == Way::Back { S::Reverting } else { S::Begun };
+        update(cluster, context, id, action.id, state, |progress| {
+            progress.attempts += u32::from(way == Way::Forward);
+            progress.by = Some(context.by.name.clone());
+        })?;
         if at_once {
             land(cluster, context, id, action, way)?;
             load.release(action, way);
@@ -132,9 +133,7 @@ pub(super) fn fail(
         _ => return Err(refuse(action.id, "it is not in flight".to_owned())),
     };
     give_up(cluster, action, way);
-    let progress = running_mut(cluster, id)?.actions.get_mut(&action.id).expect("in flight");
-    set_state(progress, context, state);
-    progress.error = Some(cut(error, TEXT_MAX_BYTES));
+    update(cluster, context, id, action.id, state, |progress| progress.error = Some(cut(error, TEXT_MAX_BYTES)))?;
     let what = if way == Way::Back { "could not be undone" } else { "failed" };
     let summary =
         format!("{} {what} ({}): {}", action.id, count(action.kind.slots(), "slot"), cut(error, TEXT_MAX_BYTES));
@@ -174,10 +173,27 @@ fn look_up<'a>(
 fn land(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId, action: &Action, way: Way) -> Result<(), Rejection> {
     let came_from = running(cluster, id, "finish")?.actions[&action.id].came_from.clone();
     let came_from = arrive(cluster, action, way, came_from.as_ref());
-    let progress = running_mut(cluster, id)?.actions.get_mut(&action.id).expect("in flight");
-    progress.came_from = came_from;
-    progress.error = None;
-    set_state(progress, context, if way == Way::Back { ActionState::Reverted } else { ActionState::Done });
+    let state = if way == Way::Back { ActionState::Reverted } else { ActionState::Done };
+    update(cluster, context, id, action.id, state, |progress| {
+        progress.came_from = came_from;
+        progress.error = None;
+    })
+}
+
+/// Brings an action to a state, and changes what else is known of its progress.
+fn update(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    plan: &PlanId,
+    action: ActionId,
+    state: ActionState,
+    change: impl FnOnce(&mut ActionProgress),
+) -> Result<(), Rejection> {
+    let actions = &mut running_mut(cluster, plan)?.actions;
+    let mut progress = actions.get(&action).cloned().unwrap_or_else(|| new_progress(context));
+    change(&mut progress);
+    (progress.state, progress.since) = (state, context.now);
+    actions.insert(action, progress);
     Ok(())
 }
 
@@ -258,10 +274,6 @@ fn new_progress(context: &Context<'_>) -> ActionProgress {
         came_from: None,
         by: None,
     }
-}
-
-fn set_state(progress: &mut ActionProgress, context: &Context<'_>, state: ActionState) {
-    (progress.state, progress.since) = (state, context.now);
 }
 
 /// An accepted step that changes nothing.

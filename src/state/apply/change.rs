@@ -122,7 +122,7 @@ pub(super) fn check_some_active(cluster: &Cluster) -> Result<(), Rejection> {
     if active(cluster).next().is_some() {
         return Ok(());
     }
-    match SLOT_COUNT - cluster.table.unassigned().len() {
+    match SLOT_COUNT - cluster.table.unassigned_count() {
         0 => Ok(()),
         owned => {
             Err(Rejection::conflict(format!("no active shard would be left for the {owned} slots that are owned")))

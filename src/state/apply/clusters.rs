@@ -1,12 +1,13 @@
 //! Creating, configuring and deleting clusters.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::cluster::CLUSTERS_MAX;
-use super::super::{Cluster, Event, Receipt, State, invariants};
+use super::super::{Cluster, Event, Nodes, Receipt, Shards, State, invariants};
 use super::{Context, Step, check_revision};
-use crate::domain::{ClusterId, ClusterName, DriverKind, Epoch, Generation, Policy, Rejection, SlotTable, Window};
+use crate::domain::{
+    ClusterId, ClusterName, DriverKind, Epoch, Generation, Policy, Rejection, SharedMap, SlotTable, Window,
+};
 
 impl State {
     pub(super) fn create_cluster(
@@ -37,11 +38,11 @@ impl State {
             created_at: context.now,
             driver,
             policy: policy.clone(),
-            nodes: BTreeMap::new(),
-            shards: BTreeMap::new(),
+            nodes: Nodes::default(),
+            shards: Shards::default(),
             table: SlotTable::new(),
             moving: Vec::new(),
-            plans: BTreeMap::new(),
+            plans: SharedMap::new(),
             plans_proposed: 0,
             active: None,
         };

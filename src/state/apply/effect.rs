@@ -3,7 +3,7 @@
 //! With `flip` the owner changes when the action begins and the range stays listed, served by its target, until it
 //! finishes; with the other drivers the range is listed, served by its source, and the owner changes at the end.
 
-use super::super::{Cluster, Revised};
+use super::super::Cluster;
 use crate::domain::{Action, ActionKind, DriverKind, Moving, NodeId, Serving, Shard, ShardId, SlotRange};
 
 /// The direction an action is carried out in.
@@ -39,13 +39,10 @@ pub(super) fn depart(cluster: &mut Cluster, action: &Action, way: Way, overlap_m
     }
     if let (true, Some(from), Some(to)) = (listed, from, to) {
         let serving = if flip { Serving::To } else { Serving::From };
-        cluster.moving.extend(action.kind.ranges().iter().map(|range| Moving {
-            range: *range,
-            from: from.clone(),
-            to: to.clone(),
-            serving,
-        }));
-        cluster.moving.sort_by_key(|moving| moving.range);
+        for &range in action.kind.ranges() {
+            let at = cluster.moving.partition_point(|moving| moving.range <= range);
+            cluster.moving.insert(at, Moving { range, from: from.clone(), to: to.clone(), serving });
+        }
     }
     false
 }
@@ -79,7 +76,11 @@ pub(super) fn give_up(cluster: &mut Cluster, action: &Action, way: Way) {
 }
 
 fn unlist(cluster: &mut Cluster, action: &Action) {
-    cluster.moving.retain(|moving| !action.kind.ranges().contains(&moving.range));
+    for range in action.kind.ranges() {
+        if let Ok(at) = cluster.moving.binary_search_by_key(range, |moving| moving.range) {
+            cluster.moving.remove(at);
+        }
+    }
 }
 
 fn assign(cluster: &mut Cluster, ranges: &[SlotRange], owner: Option<&ShardId>) {
@@ -104,9 +105,8 @@ fn move_replica(cluster: &mut Cluster, node: &NodeId, to: &ShardId) -> ShardId {
 }
 
 fn edit(cluster: &mut Cluster, id: &ShardId, change: impl FnOnce(&mut Shard)) {
-    let shard: &mut Revised<Shard> = cluster.shards.get_mut(id).expect("the shards of a running plan are there");
-    let mut value = shard.value.clone();
+    let mut value = cluster.shards[id].value.clone();
     change(&mut value);
     value.replicas.sort();
-    shard.set(value);
+    cluster.shards.set(value);
 }

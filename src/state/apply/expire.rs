@@ -11,7 +11,12 @@ use crate::domain::PlanVerb;
 impl State {
     pub(super) fn expire(&mut self) -> Step {
         let now = self.now;
-        self.remembered.retain(|_, kept| now < kept.at.plus_ms(IDEMPOTENCY_TTL_MS));
+        while let Some((at, key)) = self.remembered.oldest()
+            && at.plus_ms(IDEMPOTENCY_TTL_MS) <= now
+        {
+            let key = key.clone();
+            self.remembered.remove(&key);
+        }
         let mut step = Step::default();
         let mut expired = Vec::new();
         for (name, before) in &mut self.clusters {
@@ -31,7 +36,7 @@ impl State {
             }
             after.revise_records(before);
             after.forget_oldest_plans(before);
-            invariants::assert_cluster(&after);
+            invariants::assert_cluster_after(before, &after);
             *before = Arc::new(after);
         }
         if let [(cluster, plan)] = expired.as_slice() {

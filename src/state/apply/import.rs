@@ -32,7 +32,7 @@ pub(super) fn import(
         if !addresses.insert((&node.host, node.port)) {
             return Err(Rejection::Exists { what: "address".to_owned(), id: node.to_string() });
         }
-        if cluster.nodes.insert(node.id.clone(), Revised::first(node.clone())).is_some() {
+        if cluster.nodes.insert(Revised::first(node.clone())) {
             return Err(Rejection::Exists { what: "node".to_owned(), id: node.id.to_string() });
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn import(
             }
         }
         let id = shard.id.clone();
-        if cluster.shards.insert(id.clone(), Revised::first(shard)).is_some() {
+        if cluster.shards.insert(Revised::first(shard)) {
             return Err(Rejection::Exists { what: "shard".to_owned(), id: id.to_string() });
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn import(
         return Err(Rejection::invalid("table", &"it does not list the same shards as `shards`"));
     }
     cluster.table = table.clone();
-    let unassigned = table.unassigned().len();
+    let unassigned = table.unassigned_count();
     touched.sentences.push(format!(
         "imported {} shards with {} nodes, {} slots owned, {unassigned} unassigned",
         shards.len(),
@@ -73,11 +73,12 @@ fn complete(cluster: &mut Cluster, shard: &Shard, table: &SlotTable) -> Result<S
     check_shard_bounds(&shard, table)?;
     let mut active = 0;
     for id in shard.nodes() {
-        let node = cluster.nodes.get_mut(id).ok_or_else(|| Rejection::not_found("node", id))?;
-        if shard.state == ShardState::Draining && node.value.state == NodeState::Active {
-            node.value.state = NodeState::Draining;
+        let mut node = cluster.nodes.get(id).ok_or_else(|| Rejection::not_found("node", id))?.value.clone();
+        if shard.state == ShardState::Draining && node.state == NodeState::Active {
+            node.state = NodeState::Draining;
+            cluster.nodes.insert(Revised::first(node.clone()));
         }
-        active += usize::from(node.value.state == NodeState::Active);
+        active += usize::from(node.state == NodeState::Active);
     }
     shard.state = if active == 0 { ShardState::Draining } else { ShardState::Active };
     Ok(shard)

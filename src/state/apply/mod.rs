@@ -86,6 +86,7 @@ impl State {
         let context = Context { now: self.now, by: &command.by, reason: command.reason.as_deref() };
         let step = self.step(&context, &command.op)?;
         self.remember(&command.by, command.idempotency.as_ref(), &step.receipt);
+        invariants::assert_bounds_after(self, step.cluster.as_ref());
         let audit = (!step.summary.is_empty()).then(|| {
             self.audit_head.append(AuditRecord {
                 seq: 0,
@@ -101,7 +102,6 @@ impl State {
                 hash: String::new(),
             })
         });
-        invariants::assert_bounds(self);
         Ok(Applied { outcome: Ok(step.receipt), events: step.events, audit })
     }
 
@@ -184,7 +184,7 @@ impl State {
             step.events.insert(0, Event::TopologyChanged { cluster: name.clone(), version: after.version() });
         }
         step.receipt.version = Some(after.version());
-        invariants::assert_cluster(&after);
+        invariants::assert_cluster_after(before, &after);
         *before = Arc::new(after);
         Ok(step)
     }
@@ -227,7 +227,7 @@ impl State {
     fn remember(&mut self, by: &Principal, idempotency: Option<&Idempotency>, receipt: &Receipt) {
         let Some(asked) = idempotency else { return };
         if self.remembered.len() >= IDEMPOTENCY_KEYS_MAX {
-            let oldest = self.remembered.iter().min_by_key(|(_, kept)| kept.at).map(|(key, _)| key.clone());
+            let oldest = self.remembered.oldest().map(|(_, key)| key.clone());
             oldest.map(|key| self.remembered.remove(&key));
         }
         let kept = Remembered { request: asked.request.clone(), receipt: receipt.clone(), at: self.now };
@@ -265,12 +265,9 @@ impl<T: PartialEq> Revised<T> {
         Self { revision: 1, value }
     }
 
-    /// Changes the value; the revision moves only when the value does.
-    fn set(&mut self, value: T) {
-        if self.value != value {
-            self.value = value;
-            self.revision += 1;
-        }
+    /// What another value makes of this one; none when it is the same value.
+    pub(super) fn after(&self, value: T) -> Option<Self> {
+        (self.value != value).then(|| Self { revision: self.revision + 1, value })
     }
 }
 
@@ -286,11 +283,11 @@ impl Cluster {
 
     /// Raises the revision of every record that differs from `before`: by one, whatever happened to it.
     fn revise_records(&mut self, before: &Self) {
-        for (id, record) in &mut self.plans {
-            match before.plans.get(id) {
-                Some(old) if !Arc::ptr_eq(old, record) => Arc::make_mut(record).revision = old.revision + 1,
-                _ => {}
-            }
+        let changed = before.plans.differences(&self.plans, Arc::ptr_eq);
+        let changed: Vec<_> =
+            changed.filter_map(|(id, old, new)| Some((id.clone(), old.and(new).and(old)?.revision))).collect();
+        for (id, revision) in changed {
+            self.record_mut(&id).expect("it is in both").revision = revision + 1;
         }
     }
 
@@ -303,8 +300,14 @@ impl Cluster {
 
     /// Keeps the last finished plans; one that finished just now is not the oldest, whenever it was proposed.
     fn forget_oldest_plans(&mut self, before: &Self) {
+        if self.plans.is_same(&before.plans) {
+            return;
+        }
         let finished = self.plans.values().filter(|record| record.state.is_final()).count();
         let surplus = finished.saturating_sub(FINISHED_PLANS_MAX);
+        if surplus == 0 {
+            return;
+        }
         let mut old: Vec<_> =
             before.plans.values().filter(|r| r.state.is_final()).map(|r| (r.sequence, r.plan.id.clone())).collect();
         old.sort();

@@ -21,25 +21,25 @@ pub(super) fn add(cluster: &mut Cluster, node: &Node, place: &Place, touched: &m
                 return Err(Rejection::Exists { what: "shard".to_owned(), id: shard.to_string() });
             }
             let value = Shard::new(shard.clone(), node.id.clone(), *weight);
-            cluster.shards.insert(shard.clone(), Revised::first(value));
+            cluster.shards.insert(Revised::first(value));
             if cluster.table.shards().len() < SLOT_COUNT {
                 cluster.table.insert_shard(shard.clone());
             }
             (shard, format!("primary of the new shard {shard} with weight {}", weight.get()))
         }
         Place::ReplicaOf { shard } => {
-            let owner = shard_mut(cluster, shard)?;
+            let owner = shard_of(cluster, shard)?;
             if owner.value.state == ShardState::Draining {
                 return Err(Rejection::conflict(format!("shard {shard} is draining: it takes no new replica")));
             }
             let mut value = owner.value.clone();
             value.replicas.push(node.id.clone());
             value.replicas.sort();
-            owner.set(value);
+            cluster.shards.set(value);
             (shard, format!("replica of shard {shard}"))
         }
     };
-    cluster.nodes.insert(node.id.clone(), Revised::first(node.clone()));
+    cluster.nodes.insert(Revised::first(node.clone()));
     touched.sentences.push(format!("node {} at {node} added as {role}", node.id));
     note(touched, Some(&node.id), Some(shard), 1);
     Ok(())
@@ -65,7 +65,7 @@ pub(super) fn set(
     check_address(cluster, id, &value.host, value.port)?;
     let zone = value.zone.as_ref().map_or("none", |zone| zone.as_str());
     touched.sentences.push(format!("node {id} is at {value}, zone {zone}"));
-    let revision = set_node(cluster, id, value);
+    let revision = cluster.nodes.set(value);
     let shard = cluster.shard_of(id).map(|shard| shard.value.id.clone());
     note(touched, Some(id), shard.as_ref(), revision);
     Ok(())
@@ -108,7 +108,7 @@ pub(super) fn remove(
         if shard.state == ShardState::Active && !has_active_node(cluster, &left) {
             return in_use(format!("it is the last active node of shard {}", shard.id));
         }
-        shard_mut(cluster, &shard.id)?.set(left);
+        cluster.shards.set(left);
         touched.sentences.push(format!("node {id} removed, a replica of shard {}", shard.id));
     } else if !shard.replicas.is_empty() {
         return in_use(format!("it is the primary of shard {}: promote a replica first", shard.id));
@@ -130,7 +130,7 @@ pub(super) fn set_shard(cluster: &mut Cluster, change: &Change, touched: &mut To
     let Change::SetShard { shard: id, if_match, weight, min_slots, max_slots, pinned } = change else {
         unreachable!("called for SetShard alone")
     };
-    let current = shard_mut(cluster, id)?;
+    let current = shard_of(cluster, id)?;
     check_revision("shard", id, current.revision, *if_match)?;
     let mut value = current.value.clone();
     value.weight = weight.unwrap_or(value.weight);
@@ -143,15 +143,13 @@ pub(super) fn set_shard(cluster: &mut Cluster, change: &Change, touched: &mut To
     }
     check_bounds(&value)?;
     touched.sentences.push(describe(&cluster.shards[id].value, &value));
-    let current = shard_mut(cluster, id)?;
-    current.set(value);
-    let revision = current.revision;
+    let revision = cluster.shards.set(value);
     note(touched, None, Some(id), revision);
     Ok(())
 }
 
 pub(super) fn drain_shard(cluster: &mut Cluster, id: &ShardId, touched: &mut Touched) -> Result<(), Rejection> {
-    let nodes: Vec<_> = shard_mut(cluster, id)?.value.nodes().cloned().collect();
+    let nodes: Vec<_> = shard_of(cluster, id)?.value.nodes().cloned().collect();
     for node in &nodes {
         if cluster.nodes[node].value.state == NodeState::Active {
             set_state(cluster, node, NodeState::Draining)?;
@@ -166,7 +164,7 @@ pub(super) fn drain_shard(cluster: &mut Cluster, id: &ShardId, touched: &mut Tou
 
 /// Draining nodes are active again; lost ones stay lost.
 pub(super) fn undrain_shard(cluster: &mut Cluster, id: &ShardId, touched: &mut Touched) -> Result<(), Rejection> {
-    let nodes: Vec<_> = shard_mut(cluster, id)?.value.nodes().cloned().collect();
+    let nodes: Vec<_> = shard_of(cluster, id)?.value.nodes().cloned().collect();
     for node in &nodes {
         if cluster.nodes[node].value.state == NodeState::Draining {
             set_state(cluster, node, NodeState::Active)?;
@@ -193,10 +191,11 @@ pub(super) fn check_port(node: &NodeId, port: u16) -> Result<(), Rejection> {
 /// No two nodes may share an address.
 fn check_address(cluster: &Cluster, id: &NodeId, host: &Host, port: u16) -> Result<(), Rejection> {
     check_port(id, port)?;
-    let taken = |other: &&Revised<Node>| other.value.id != *id && other.value.port == port && other.value.host == *host;
-    match cluster.nodes.values().find(taken) {
+    match cluster.nodes.at(host, port).filter(|other| *other != id) {
         None => Ok(()),
-        Some(other) => Err(Rejection::Exists { what: "address".to_owned(), id: other.value.to_string() }),
+        Some(other) => {
+            Err(Rejection::Exists { what: "address".to_owned(), id: cluster.nodes[other].value.to_string() })
+        }
     }
 }
 
@@ -227,22 +226,16 @@ fn check_pins(shard: &Shard, table: &SlotTable) -> Result<(), Rejection> {
 }
 
 fn node_of<'a>(cluster: &'a Cluster, id: &NodeId) -> Result<&'a Revised<Node>, Rejection> {
-    cluster.nodes.get(id).ok_or_else(|| Rejection::not_found("node", id))
+    cluster.nodes.get(id).map(AsRef::as_ref).ok_or_else(|| Rejection::not_found("node", id))
 }
 
-fn shard_mut<'a>(cluster: &'a mut Cluster, id: &ShardId) -> Result<&'a mut Revised<Shard>, Rejection> {
-    cluster.shards.get_mut(id).ok_or_else(|| Rejection::not_found("shard", id))
-}
-
-fn set_node(cluster: &mut Cluster, id: &NodeId, value: Node) -> u64 {
-    let node = cluster.nodes.get_mut(id).expect("looked up before");
-    node.set(value);
-    node.revision
+fn shard_of<'a>(cluster: &'a Cluster, id: &ShardId) -> Result<&'a Revised<Shard>, Rejection> {
+    cluster.shards.get(id).map(AsRef::as_ref).ok_or_else(|| Rejection::not_found("shard", id))
 }
 
 fn set_state(cluster: &mut Cluster, id: &NodeId, state: NodeState) -> Result<u64, Rejection> {
     let value = Node { state, ..node_of(cluster, id)?.value.clone() };
-    Ok(set_node(cluster, id, value))
+    Ok(cluster.nodes.set(value))
 }
 
 pub(super) fn has_active_node(cluster: &Cluster, shard: &Shard) -> bool {
@@ -254,7 +247,7 @@ fn follow_nodes(cluster: &mut Cluster, node: &NodeId) -> Shard {
     let shard = cluster.shard_of(node).expect("every node is in a shard").value.clone();
     let state = if has_active_node(cluster, &shard) { ShardState::Active } else { ShardState::Draining };
     let shard = Shard { state, ..shard };
-    cluster.shards.get_mut(&shard.id).expect("found above").set(shard.clone());
+    cluster.shards.set(shard.clone());
     shard
 }
 

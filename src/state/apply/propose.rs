@@ -55,7 +55,7 @@ pub(super) fn propose(
         digest,
         sequence: cluster.plans_proposed,
         revision: 1,
-        brought,
+        brought: Arc::new(brought),
         state: if approved { PlanState::Approved } else { PlanState::Proposed },
         approvals: Vec::new(),
         acks: BTreeSet::new(),
@@ -81,7 +81,7 @@ fn supersede(cluster: &mut Cluster, old: &PlanId, by: &PlanId) -> Result<Brought
     record.state =
         record.state.after(PlanVerb::Supersede).ok_or_else(|| refuse_state(old, record.state, "supersede"))?;
     record.superseded_by = Some(by.clone());
-    Ok(record.brought.clone())
+    Ok(Brought::clone(&record.brought))
 }
 
 /// The plan's own make-up: numbered actions, each in one wave; every slot once; no action longer than allowed.

@@ -24,7 +24,7 @@ pub(super) struct Reverted {
 
 /// Takes back what can be taken back of a plan's intent.
 pub(super) fn revert(cluster: &mut Cluster, plan: &Plan) -> Result<Reverted, Rejection> {
-    let own = cluster.record(&plan.id)?.brought.clone();
+    let own = Brought::clone(&cluster.record(&plan.id)?.brought);
     let others = cluster.plans.values().filter(|record| record.plan.id != plan.id && !record.state.is_final());
     let mut back = Back { plan, own, others: others.cloned().collect(), said: Reverted::default() };
     back.states(cluster);
@@ -120,7 +120,7 @@ impl Back<'_> {
     /// Another plan asks for the same: what this one would have gone back to is that one's to go back to.
     fn hand_over(&self, cluster: &mut Cluster) {
         for other in &self.others {
-            let mut brought = other.brought.clone();
+            let mut brought = Brought::clone(&other.brought);
             for (node, own) in &self.own.states {
                 inherit(brought.states.get_mut(node), Some(own));
             }
@@ -131,8 +131,9 @@ impl Back<'_> {
                 inherit(settings.max_slots.as_mut(), own.max_slots.as_ref());
                 inherit(settings.pinned.as_mut(), own.pinned.as_ref());
             }
-            if brought != other.brought {
-                cluster.record_mut(&other.plan.id).expect("it is one of the cluster's").brought = brought;
+            if brought != *other.brought {
+                let record = cluster.record_mut(&other.plan.id).expect("it is one of the cluster's");
+                record.brought = Arc::new(brought);
             }
         }
     }
@@ -162,7 +163,7 @@ impl Back<'_> {
             }
             if value != now {
                 self.said.reverted.push(nodes::describe(&now, &value));
-                cluster.shards.get_mut(&id).expect("looked up before").set(value);
+                cluster.shards.set(value);
             }
         }
     }

@@ -1,13 +1,13 @@
 //! The life of a rollout but for its actions: start, steering, blocking, completion, and its ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::{Cluster, Event, PlanRecord, SteerVerb};
 use super::fresh::{check_fit, refuse_state};
 use super::review::plan_step;
 use super::{Context, Step, TEXT_MAX_BYTES, count, cut};
 use crate::domain::{
-    ActionState, DriverKind, PlanId, PlanState, PlanVerb, Rejection, Rollout, RolloutState, RolloutVerb,
+    ActionState, DriverKind, PlanId, PlanState, PlanVerb, Rejection, Rollout, RolloutActions, RolloutState, RolloutVerb,
 };
 
 /// The warning that undoing a flip must acknowledge: the source may still hold what it cached before.
@@ -28,7 +28,7 @@ pub(super) fn start(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId) -
         started_at: context.now,
         ended_at: None,
         slots_per_second: None,
-        actions: BTreeMap::new(),
+        actions: RolloutActions::default(),
     });
     let body = &record.plan.body;
     let slots = body.actions.iter().map(|action| action.kind.slots()).sum();
@@ -65,7 +65,7 @@ pub(super) fn steer(
     rollout.cause = cause;
     if verb == RolloutVerb::Resume {
         // Pending again: an action without an entry. What went wrong stands in the audit.
-        rollout.actions.retain(|_, progress| progress.state != ActionState::Failed);
+        rollout.actions.forget_failed();
     }
     let in_flight = rollout.in_flight().count();
     let summary = format!("rollout {done}, {} in flight", count(in_flight, "action"));
