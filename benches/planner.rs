@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     fn input(&self) -> Input<'_> {
-        Input { table: &self.table, shards: &self.shards, lost: &self.lost }
+        Input { table: &self.table, shards: &self.shards, lost: &self.lost, statistics: None }
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh};
 use crate::domain::{
-    ActionKind, Base, Instant, Intent, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, PlanState, Rejection, Shard,
-    ShardId, ShardState, Weight,
+    ActionKind, Base, Instant, Intent, Invalid, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, PlanState,
+    Rejection, Shard, ShardId, ShardState, Statistics, Weight,
 };
 use crate::plan::{self, Input, Looked, PlanError};
 
@@ -33,7 +33,9 @@ pub fn draft(
     limits.validate().map_err(|invalid| Rejection::invalid("limits", &invalid))?;
     let shards: Vec<Shard> = cluster.shards.values().map(|shard| shard.value.clone()).collect();
     let lost = lost_shards(cluster);
-    let input = Input { table: &cluster.table, shards: &shards, lost: &lost };
+    let statistics = propose.choice.statistics.as_deref();
+    timely(statistics, now)?;
+    let input = Input { table: &cluster.table, shards: &shards, lost: &lost, statistics };
     let mut body = match &propose.reverts {
         Some(reverted) => reverse(&input, &limits, finished(cluster, reverted)?)?,
         None => forward(cluster, &input, propose, &limits)?,
@@ -81,9 +83,26 @@ pub fn draft(
     Ok(Draft { plan: Some(plan), empty_because: None })
 }
 
+/// Statistics must be of today: a plan on old ones would move the wrong slots.
+fn timely(statistics: Option<&Statistics>, now: Instant) -> Result<(), Rejection> {
+    let Some(taken_at) = statistics.and_then(Statistics::taken_at) else { return Ok(()) };
+    let hours = now.since_ms(taken_at) / 3_600_000;
+    let fault = if now.since_ms(taken_at) > Statistics::AGE_MAX_MS {
+        format!("they were taken {hours} hours ago, and older than 24 is too old to plan by: measure again")
+    } else if taken_at.since_ms(now) > Statistics::AHEAD_MAX_MS {
+        "they were taken in the future: compare the clocks".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Rejection::invalid("statistics.taken_at", &Invalid::new("statistics", fault)))
+}
+
 /// The planner's body for the goal, checked by the independent checker, with the promotions before it.
 fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Limits) -> Result<PlanBody, ControlError> {
-    let body = plan::with_leading_actions(plan::plan(input, propose.goal, limits)?, promotions(cluster));
+    let body = plan::with_leading_actions(
+        plan::plan_for(input, propose.goal, propose.choice.objective, limits)?,
+        promotions(cluster),
+    );
     plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
     Ok(body)
 }

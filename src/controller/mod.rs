@@ -19,8 +19,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use crate::domain::{
-    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, PlanId, Principal, Rejection, ShardId, Slot, TokenId,
-    Version,
+    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, Objective, PlanId, Principal, Rejection, ShardId, Slot,
+    Statistics, TokenId, Version,
 };
 use crate::plan::PlanError;
 use crate::publish::Publisher;
@@ -78,10 +78,21 @@ pub struct Propose {
     pub reason: String,
     /// Other limits than the policy's.
     pub limits: Option<Limits>,
+    /// Which slots move, and what is known of them.
+    pub choice: Choice,
     /// Refresh: the plan this one replaces.
     pub supersedes: Option<PlanId>,
     /// Undo: the finished plan whose moves go back; the goal is then ignored.
     pub reverts: Option<PlanId>,
+}
+
+/// Which slots a plan moves once it is settled how many.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// What they are chosen for.
+    pub objective: Objective,
+    /// What is known of each slot.
+    pub statistics: Option<Arc<Statistics>>,
 }
 
 /// The answer to a change of what is desired.

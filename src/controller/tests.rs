@@ -91,7 +91,14 @@ fn add(shard: &str, port: u16) -> Change {
 
 fn balance() -> Propose {
     let goal = Goal::Balance { tolerance: Tolerance(0) };
-    Propose { goal, reason: "capacity".to_owned(), limits: None, supersedes: None, reverts: None }
+    Propose {
+        goal,
+        reason: "capacity".to_owned(),
+        limits: None,
+        choice: Choice::default(),
+        supersedes: None,
+        reverts: None,
+    }
 }
 
 /// Three shards as redis-cli makes them.

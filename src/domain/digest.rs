@@ -138,6 +138,7 @@ impl Bytes {
         let (kind, value, tolerance) = match goal {
             Goal::Balance { tolerance } => (1_u8, 0, tolerance.0),
             Goal::DrainOnly => (2, 0, 0),
+            Goal::BalanceAbove { trigger } => (5, 0, trigger.0),
             Goal::Budget { max_moves } => (3, max_moves, 0),
             Goal::BalanceLoad { metric, tolerance } => {
                 let metric = match metric {

@@ -10,6 +10,13 @@ use super::{Invalid, ShardId, Weight};
 pub struct Tolerance(pub u32);
 
 impl Tolerance {
+    /// In percent, in the shortest form: `2`, `0.5`.
+    #[must_use]
+    pub fn percent(self) -> String {
+        let text = format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+
     /// Reads a percentage with at most four decimals, `0..=100`, such as `2` or `0.5`.
     ///
     /// # Errors
@@ -39,6 +46,21 @@ pub enum LoadMetric {
     Ops,
 }
 
+impl LoadMetric {
+    /// Every metric.
+    pub const ALL: [Self; 3] = [Self::Keys, Self::Bytes, Self::Ops];
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Bytes => "bytes",
+            Self::Ops => "ops",
+        }
+    }
+}
+
 /// What a plan is to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -47,6 +69,12 @@ pub enum Goal {
     Balance {
         /// Half-width of the band.
         tolerance: Tolerance,
+    },
+    /// As `redis-cli --cluster-threshold`: nothing while no shard is farther from its quota than so much of what it
+    /// owns; else every shard to its quota.
+    BalanceAbove {
+        /// The distance that sets it off.
+        trigger: Tolerance,
     },
     /// Empty the draining shards, touch nothing else.
     DrainOnly,

@@ -3,6 +3,7 @@
 mod comparison;
 mod digest;
 mod epoch;
+mod figures;
 mod goal;
 mod ids;
 mod instant;
@@ -20,6 +21,7 @@ mod slot;
 mod slot_range;
 mod slot_set;
 mod slot_table;
+mod statistics;
 mod topology;
 pub mod tree;
 mod window;
@@ -33,6 +35,7 @@ pub use comparison::{
 };
 pub use digest::{Digest, Fingerprint, hex};
 pub use epoch::{Epoch, Generation, Version};
+pub use figures::{Cost, Costs, CurvePoint, Figures, HotSlot, LoadFigures, Objective, ShardLoad};
 pub use goal::{Goal, Intent, LoadMetric, Tolerance};
 pub use ids::{
     ActionId, ClusterId, ClusterName, MemberId, NAME_MAX_BYTES, NodeId, PlanId, PrincipalName, ShardId, TokenId, Zone,
@@ -56,5 +59,6 @@ pub use slot::{SLOT_COUNT, Slot, hash_tag};
 pub use slot_range::SlotRange;
 pub use slot_set::{SlotSet, ranges_of};
 pub use slot_table::{SlotTable, UNASSIGNED};
+pub use statistics::Statistics;
 pub use topology::{Moving, Serving, Topology, TopologyShard};
 pub use window::{WINDOWS_MAX, Window, are_within, is_open, opens_at};

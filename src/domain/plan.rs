@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ActionId, ClusterId, Fingerprint, Instant, Intent, Limits, NodeId, PlanId, Principal, Shard, ShardId, ShardState,
-    Slot, SlotRange, SlotSet, Version, Weight,
+    ActionId, ClusterId, Figures, Fingerprint, Instant, Intent, Limits, NodeId, PlanId, Principal, Shard, ShardId,
+    ShardState, Slot, SlotRange, SlotSet, Version, Weight,
 };
 
 /// What the plan was computed from.
@@ -235,6 +235,9 @@ pub struct PlanBody {
     pub actions: Vec<Action>,
     /// Ids of actions that may run together, in order; each action once.
     pub waves: Vec<Vec<ActionId>>,
+    /// What it tells beside its actions.
+    #[serde(default, skip_serializing_if = "Figures::is_empty")]
+    pub figures: Figures,
     /// Why there is nothing to do, when there are no actions.
     pub empty_because: Option<String>,
 }

@@ -269,6 +269,7 @@ fn golden_plan() -> Plan {
             shards: vec![],
             actions,
             waves: vec![vec![ActionId(1), ActionId(2)], vec![ActionId(3)]],
+            figures: Figures::default(),
             empty_because: None,
         },
         checks: vec![ack],

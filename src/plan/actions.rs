@@ -75,7 +75,7 @@ pub(super) fn steps(
 }
 
 /// The changes of owner by pair, ascending, each cut into steps in slot order.
-fn pairs(before: &[u16], after: &[u16], slots_per_step: u32) -> Vec<Vec<Step>> {
+pub(super) fn pairs(before: &[u16], after: &[u16], slots_per_step: u32) -> Vec<Vec<Step>> {
     let mut changes: Vec<(u16, u16, Piece)> = Vec::new();
     for (slot, (&from, &to)) in (0_u32..).zip(before.iter().zip(after)) {
         if from == to {

@@ -24,7 +24,9 @@ impl Aim {
             Goal::Balance { tolerance } => Ok(Self::balance(survey, tolerance)),
             Goal::Budget { max_moves } => Ok(Self::budget(survey, max_moves)),
             Goal::DrainOnly => Self::drain(survey),
-            Goal::BalanceLoad { metric, .. } => Err(PlanError::UnsupportedGoal { metric }),
+            Goal::BalanceAbove { trigger } if is_triggered(survey, trigger) => Ok(Self::balance(survey, Tolerance(0))),
+            Goal::BalanceAbove { .. } => Ok(Self::unchanged(survey)),
+            Goal::BalanceLoad { .. } => unreachable!("load plans have no aim in slots"),
         }
     }
 
@@ -35,6 +37,11 @@ impl Aim {
         };
         let targets = choose(&survey.counts, &bands, &survey.shares, survey.unassigned, survey.total);
         Self { bands, targets, left_unassigned: 0 }
+    }
+
+    fn unchanged(survey: &Survey<'_>) -> Self {
+        let targets = survey.counts.clone();
+        Self { bands: Bands::fixed(&targets), targets, left_unassigned: survey.unassigned }
     }
 
     /// Nobody but the draining shards gives; unassigned slots stay so. The others are levelled from below: the share of a
@@ -79,6 +86,22 @@ impl Aim {
         let targets = descend(survey, &exact, max_moves);
         Self { bands: Bands::fixed(&targets), targets, left_unassigned: 0 }
     }
+}
+
+/// Whether a shard is farther from its share than so much of what it owns, or owns nothing of a share above one slot, as
+/// `redis-cli --cluster rebalance` asks. Slots without an owner, and slots of lost shards, are reason enough.
+pub(super) fn is_triggered(survey: &Survey<'_>, trigger: Tolerance) -> bool {
+    const WHOLE: i128 = 1_000_000;
+    let far = |shard: usize| {
+        let (count, shares) = (survey.counts[shard], &survey.shares);
+        let away = i128::from(shares.deviation(shard, count).abs());
+        match count {
+            0 => away > i128::from(shares.unit),
+            count => away * WHOLE > i128::from(trigger.0) * i128::from(count) * i128::from(shares.unit),
+        }
+    };
+    let unserved = |shard: usize| survey.lost[shard] && survey.counts[shard] > 0;
+    survey.unassigned > 0 || (0..survey.counts.len()).any(|shard| unserved(shard) || far(shard))
 }
 
 /// How much a slot given or taken helps: first by class, then by how much it lowers Σ(t−q)²/w (a fraction), then by id.

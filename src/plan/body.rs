@@ -6,29 +6,30 @@ use super::layout::{self, Flow};
 use super::survey::Survey;
 use super::waves::{Edge, colour};
 use crate::domain::{
-    Action, ActionId, ActionKind, Band, Certificate, Limits, PlanBody, Shard, ShardChange, ShardState, Slot, SlotRange,
-    Summary,
+    Action, ActionId, ActionKind, Band, Certificate, Figures, Limits, LoadMetric, PlanBody, Shard, ShardChange,
+    ShardState, Slot, SlotRange, Summary,
 };
 
-/// The body that brings every shard to its target, with the slots chosen for few ranges.
-pub(super) fn towards(survey: &Survey<'_>, aim: &Aim, limits: &Limits) -> PlanBody {
+/// The owners that bring every shard to its target, with few ranges; only slots that `may_move` do.
+pub(super) fn owners(survey: &Survey<'_>, aim: &Aim, may_move: impl Fn(usize) -> bool) -> Vec<u16> {
     let mut give: Vec<u32> = survey.counts.iter().zip(&aim.targets).map(|(c, t)| c.saturating_sub(*t)).collect();
     let mut take: Vec<u32> = survey.counts.iter().zip(&aim.targets).map(|(c, t)| t.saturating_sub(*c)).collect();
     give.push(survey.unassigned - aim.left_unassigned);
     take.push(0);
-    let pinned = |slot| survey.pinned.contains(Slot::at(slot));
-    let after = if give.iter().all(|&slots| slots == 0) {
-        survey.owners.clone()
-    } else {
-        layout::choose(&survey.owners, pinned, Flow { give, take })
-    };
-    between(survey, aim, &after, limits)
+    if give.iter().all(|&slots| slots == 0) {
+        return survey.owners.clone();
+    }
+    layout::choose(&survey.owners, |slot| !may_move(slot), Flow { give, take })
 }
 
 /// The body that turns the owners now into these. `aim.targets` must be their counts.
 pub(super) fn between(survey: &Survey<'_>, aim: &Aim, after: &[u16], limits: &Limits) -> PlanBody {
-    let steps = ordered_steps(survey, after, limits);
-    let (actions, waves) = schedule(survey, &steps, limits);
+    of_steps(survey, aim, after, &ordered_steps(survey, after, limits), limits)
+}
+
+/// The same with the steps in an order that is given.
+pub(super) fn of_steps(survey: &Survey<'_>, aim: &Aim, after: &[u16], steps: &[Step], limits: &Limits) -> PlanBody {
+    let (actions, waves) = schedule(survey, steps, limits);
     let bound = aim.bands.lower_bound(&survey.counts, survey.unassigned);
     let slots_of = |step: &Step| step.pieces.iter().map(|(first, last)| last - first + 1).sum::<u32>();
     let sum = |nobody: bool| steps.iter().filter(|s| (s.from == survey.nobody) == nobody).map(slots_of).sum();
@@ -40,8 +41,8 @@ pub(super) fn between(survey: &Survey<'_>, aim: &Aim, after: &[u16], limits: &Li
         lower_bound: bound.moves,
         waves: u32::try_from(waves.len()).expect("at most one wave a slot"),
         waves_lower_bound: u32::try_from(waves.len()).expect("at most one wave a slot"),
-        keys_est: None,
-        bytes_est: None,
+        keys_est: moved(survey, after, LoadMetric::Keys),
+        bytes_est: moved(survey, after, LoadMetric::Bytes),
         eta_seconds: None,
         worst_before: worst(survey, &survey.counts),
         worst_after: worst(survey, &aim.targets),
@@ -63,7 +64,7 @@ pub(super) fn between(survey: &Survey<'_>, aim: &Aim, after: &[u16], limits: &Li
         bands: survey.shards.iter().enumerate().map(band).collect(),
     };
     let shards = survey.shards.iter().enumerate().map(change).collect();
-    PlanBody { summary, certificate, shards, actions, waves, empty_because: None }
+    PlanBody { summary, certificate, shards, actions, waves, figures: Figures::default(), empty_because: None }
 }
 
 fn ordered_steps(survey: &Survey<'_>, after: &[u16], limits: &Limits) -> Vec<Step> {
@@ -106,9 +107,17 @@ fn action(survey: &Survey<'_>, step: &Step) -> ActionKind {
 }
 
 /// Contiguous ranges that have an owner.
-fn ranges(owners: &[u16], nobody: u16) -> u32 {
+pub(super) fn ranges(owners: &[u16], nobody: u16) -> u32 {
     let runs = owners.chunk_by(|a, b| a == b).filter(|run| run[0] != nobody).count();
     u32::try_from(runs).expect("at most one range a slot")
+}
+
+/// The sum of a figure over the slots that leave an owner, where it is known.
+pub(super) fn moved(survey: &Survey<'_>, after: &[u16], metric: LoadMetric) -> Option<u64> {
+    let figures = survey.statistics?.of(metric)?;
+    let owners = survey.owners.iter().zip(after);
+    let moved = owners.zip(figures).filter(|((from, to), _)| from != to && **from != survey.nobody);
+    Some(moved.map(|(_, figure)| figure).sum())
 }
 
 /// The deviation of the shard that is farthest from its share, the first of those.

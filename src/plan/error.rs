@@ -1,19 +1,47 @@
 //! Why there is no plan: every refusal names the shard, the numbers, and what would make the goal feasible.
 
-use crate::domain::{Invalid, LoadMetric, ShardId};
+use crate::domain::{Invalid, LoadMetric, ShardId, Slot};
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Balancing by load is not implemented.
+    /// Statistics are needed and none were given.
     #[error(
-        "the goal balance_load ({}) is not supported yet; use balance, drain_only or budget, which count slots",
-        metric_name(*.metric)
+        "{needed_by} needs the {} of each slot: give statistics with the columns slot and {}",
+        .metric.as_str(), .metric.as_str()
     )]
-    UnsupportedGoal {
-        /// What was to be balanced.
+    StatisticsMissing {
+        /// What is needed.
         metric: LoadMetric,
+        /// By whom.
+        needed_by: &'static str,
     },
+    /// The statistics have no such column.
+    #[error("{needed_by} needs the {} of each slot, and the statistics have no column {}", .metric.as_str(), .metric.as_str())]
+    ColumnMissing {
+        /// What is needed.
+        metric: LoadMetric,
+        /// By whom.
+        needed_by: &'static str,
+    },
+    /// The statistics do not cover the slots that have an owner.
+    #[error(
+        "the statistics list {listed} slots and leave out {missing} that have an owner, first slot {first}; list every \
+         one, with 0 where there is nothing"
+    )]
+    SlotsMissing {
+        /// Slots with an owner that are not listed.
+        missing: usize,
+        /// Slots listed.
+        listed: usize,
+        /// The first that is missing.
+        first: Slot,
+    },
+    /// Load balancing chooses the slots by their load.
+    #[error(
+        "the objective bytes says which slots move when a goal counts slots; the goal balance_load chooses them by load"
+    )]
+    ObjectiveMismatch,
     /// A limit is out of its bounds.
     #[error("limits: {0}")]
     Limits(#[source] Invalid),
@@ -126,12 +154,4 @@ fn list(bounds: &[(ShardId, u32)]) -> String {
     let shown: Vec<String> = bounds.iter().take(5).map(|(shard, slots)| format!("{shard} {slots}")).collect();
     let rest = bounds.len().saturating_sub(5);
     if rest == 0 { shown.join(", ") } else { format!("{} and {rest} more", shown.join(", ")) }
-}
-
-const fn metric_name(metric: LoadMetric) -> &'static str {
-    match metric {
-        LoadMetric::Keys => "keys",
-        LoadMetric::Bytes => "bytes",
-        LoadMetric::Ops => "ops",
-    }
 }

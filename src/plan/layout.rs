@@ -17,20 +17,64 @@ pub(super) struct Flow {
     pub take: Vec<u32>,
 }
 
+/// Above so many runs a table is laid out once only: there are enough pieces then for one way to be as good as another.
+const TRIED_RUNS_MAX: usize = 4096;
+
 /// The owner of every slot afterwards. `owners` may hold `flow.give.len() − 1` for nobody; `pinned` slots stay.
 ///
-/// Needs Σgive = Σtake, nobody doing both, and at least `give` slots of each shard that are not pinned.
+/// Needs Σgive = Σtake, nobody doing both, and at least `give` slots of each shard that are not pinned. Tries the steps
+/// in other orders too, from either end of the table, and keeps what has the fewest ranges.
 pub(super) fn choose(owners: &[u16], pinned: impl Fn(usize) -> bool, flow: Flow) -> Vec<u16> {
     assert_eq!(flow.give.iter().sum::<u32>(), flow.take.iter().sum::<u32>(), "what is given is taken");
+    let mut best = lay_out(owners, &pinned, flow.clone(), Order::AbsorbFirst);
+    let mut fewest = ranges(&best);
+    let mut keep = |after: Vec<u16>| {
+        let ranges = ranges(&after);
+        if ranges < fewest {
+            (best, fewest) = (after, ranges);
+        }
+    };
+    if ranges(owners) <= TRIED_RUNS_MAX {
+        keep(lay_out(owners, &pinned, flow.clone(), Order::WholeFirst));
+        let mirrored: Vec<u16> = owners.iter().rev().copied().collect();
+        let from_behind = |slot: usize| pinned(owners.len() - 1 - slot);
+        for order in [Order::AbsorbFirst, Order::WholeFirst] {
+            let mut after = lay_out(&mirrored, &from_behind, flow.clone(), order);
+            after.reverse();
+            keep(after);
+        }
+    }
+    best
+}
+
+fn ranges(owners: &[u16]) -> usize {
+    owners.chunk_by(|a, b| a == b).count()
+}
+
+/// Which step is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    AbsorbFirst,
+    WholeFirst,
+}
+
+fn lay_out(owners: &[u16], pinned: &impl Fn(usize) -> bool, flow: Flow, order: Order) -> Vec<u16> {
     let slots = owners.iter().enumerate();
     // A pin matters only where the owner gives something away.
     let runs = Runs::new(slots.map(|(slot, &owner)| (owner, flow.give[usize::from(owner)] > 0 && pinned(slot))));
     let mut layout = Layout { runs, flow, takers: BTreeSet::new(), queue: BinaryHeap::new() };
+    let takers = |layout: &Layout| {
+        let left = (0_u16..).zip(&layout.flow.take).filter(|(_, take)| **take > 0);
+        left.map(|(shard, &take)| (take, Reverse(shard))).collect()
+    };
+    if order == Order::WholeFirst {
+        layout.takers = takers(&layout);
+        layout.hand_out_whole_runs();
+    }
     let all: Vec<u32> = layout.runs.alive().collect();
     layout.queue = all.iter().filter_map(|&run| layout.absorption(run)).map(Reverse).collect();
     layout.absorb();
-    let left = (0_u16..).zip(&layout.flow.take).filter(|(_, take)| **take > 0);
-    layout.takers = left.map(|(shard, &take)| (take, Reverse(shard))).collect();
+    layout.takers = takers(&layout);
     layout.hand_out_whole_runs();
     layout.bridge_junctions();
     layout.cut_ends();

@@ -1,13 +1,14 @@
 //! Exact minimal slot moves: from a topology and a goal to a plan body. Pure: no clock, no IO, no randomness, integers only.
 //!
 //! In reading order: `survey` (the input by index), `quota` (exact shares), `targets` (bands, lower bound, counts
-//! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `actions` (cut and ordered),
-//! `waves`, `body` (figures), `revert`, and `check`, which trusts none of these; `review` is what a person should know, `eta`
-//! how long it takes. Load and placement are not here yet.
+//! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `cheapest` (which slots when bytes
+//! count), `load` (balancing keys, bytes or operations), `actions` (cut and ordered), `waves`, `body`, `costs` and `curve`
+//! (figures), `revert`, and `check`, which trusts none of these; `review` is what a person should know, `eta` how long it
+//! takes, `remedy` what makes an infeasible goal feasible.
 
 use std::collections::BTreeSet;
 
-use crate::domain::{Goal, Limits, PlanBody, Shard, ShardId, SlotTable, Tolerance};
+use crate::domain::{Goal, Limits, LoadMetric, Objective, PlanBody, Shard, ShardId, SlotTable, Statistics, Tolerance};
 
 mod survey;
 mod quota;
@@ -15,9 +16,13 @@ mod targets;
 mod aim;
 mod layout;
 mod runs;
+mod cheapest;
+mod load;
 mod actions;
 mod waves;
 mod body;
+mod costs;
+mod curve;
 mod revert;
 mod check;
 mod review;
@@ -42,6 +47,8 @@ pub struct Input<'a> {
     pub shards: &'a [Shard],
     /// Draining shards that are dead: their slots are assigned anew without reading them, pinned ones too.
     pub lost: &'a BTreeSet<ShardId>,
+    /// What is known of each slot, where anything is.
+    pub statistics: Option<&'a Statistics>,
 }
 
 /// Computes the fewest slot moves that reach the goal, which slots, and in which waves.
@@ -54,10 +61,30 @@ pub struct Input<'a> {
 /// # Errors
 /// [`PlanError`] naming the shard or bound that makes the goal infeasible.
 pub fn plan(input: &Input<'_>, goal: Goal, limits: &Limits) -> Result<PlanBody, PlanError> {
+    plan_for(input, goal, Objective::Ranges, limits)
+}
+
+/// As [`plan`], with the slots chosen for few bytes moved, or for few ranges. Neither changes how many move.
+///
+/// # Errors
+/// Those of [`plan`]; and where statistics are needed and missing, or the goal chooses the slots itself.
+pub fn plan_for(input: &Input<'_>, goal: Goal, objective: Objective, limits: &Limits) -> Result<PlanBody, PlanError> {
     limits.validate().map_err(PlanError::Limits)?;
     let survey = Survey::new(input)?;
-    let aim = Aim::of(goal, &survey)?;
-    let mut body = body::towards(&survey, &aim, limits);
+    if let Goal::BalanceLoad { metric, tolerance } = goal {
+        return match objective {
+            Objective::Ranges => load::plan(&survey, metric, tolerance, limits),
+            Objective::Bytes => Err(PlanError::ObjectiveMismatch),
+        };
+    }
+    if objective == Objective::Bytes {
+        survey.figures_of(LoadMetric::Bytes, "the objective bytes")?;
+    }
+    let mut aim = Aim::of(goal, &survey)?;
+    let after = costs::owners(&survey, &mut aim, objective);
+    let mut body = body::between(&survey, &aim, &after, limits);
+    body.figures.costs = costs::both(&survey, &aim, objective, &after);
+    body.figures.curve = curve::of(goal, &survey);
     if body.actions.is_empty() {
         body.empty_because = Some(why_empty(goal, &survey, &aim));
     }
@@ -82,18 +109,15 @@ fn why_empty(goal: Goal, survey: &Survey<'_>, aim: &Aim) -> String {
             }
         }
         Goal::Balance { tolerance } if tolerance > Tolerance(0) => {
-            format!("every shard is within {} % of its share already", percent(tolerance))
+            format!("every shard is within {} % of its share already", tolerance.percent())
         }
-        Goal::Balance { .. } | Goal::Budget { .. } | Goal::BalanceLoad { .. } => {
+        Goal::BalanceAbove { trigger } if !aim::is_triggered(survey, trigger) => {
+            format!("no shard is farther than {} % of its slots from its share", trigger.percent())
+        }
+        Goal::Balance { .. } | Goal::BalanceAbove { .. } | Goal::Budget { .. } | Goal::BalanceLoad { .. } => {
             "every shard owns its exact share already".to_owned()
         }
     }
-}
-
-/// `2`, `0.5`: the shortest form.
-fn percent(tolerance: Tolerance) -> String {
-    let text = format!("{}.{:04}", tolerance.0 / 10_000, tolerance.0 % 10_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

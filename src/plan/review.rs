@@ -76,6 +76,7 @@ pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
         Some(coverage(looked)),
         windows(looked),
         off_balance(looked),
+        unreached(looked),
         single_node(looked),
         one_zone(looked),
         large(looked),
@@ -108,7 +109,12 @@ fn minimal(looked: &Looked<'_>) -> Finding {
         return Finding::ok("checked", format!("{} slots go back to where they were", summary.slots));
     }
     let (slots, bound) = (summary.slots, summary.lower_bound);
-    if slots > bound {
+    if matches!(looked.goal, Goal::BalanceLoad { .. }) && slots != bound {
+        Finding::ok(
+            "checked",
+            format!("the independent checker agrees; no plan moves fewer than {bound}, this one {slots}"),
+        )
+    } else if slots > bound {
         Finding::warn("not-minimal", format!("{slots} slots move where {bound} might do"))
     } else {
         Finding::ok(
@@ -220,9 +226,15 @@ fn open_slots(looked: &Looked<'_>) -> Finding {
 
 fn off_balance(looked: &Looked<'_>) -> Option<Finding> {
     let away = looked.body.summary.worst_after;
-    let meant = matches!(looked.goal, Goal::Balance { .. }) && !looked.reverts;
+    let by_goal = matches!(looked.goal, Goal::Balance { .. } | Goal::BalanceLoad { .. });
+    let meant = by_goal && !looked.reverts;
     (away.abs() > 1 && !meant)
         .then(|| Finding::warn("off-balance", format!("the farthest shard is then {away:+} slots from its share")))
+}
+
+fn unreached(looked: &Looked<'_>) -> Option<Finding> {
+    let load = looked.body.figures.load.as_ref()?;
+    load.unreached.as_ref().map(|why| Finding::warn("not-reached", why.clone()))
 }
 
 fn single_node(looked: &Looked<'_>) -> Option<Finding> {

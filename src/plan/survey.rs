@@ -2,7 +2,7 @@
 
 use super::quota::{Bounds, Shares, water_fill};
 use super::{Input, PlanError};
-use crate::domain::{SLOT_COUNT, Shard, ShardId, ShardState, SlotSet, UNASSIGNED};
+use crate::domain::{LoadMetric, SLOT_COUNT, Shard, ShardId, ShardState, Slot, SlotSet, Statistics, UNASSIGNED};
 
 /// The input by index of the slot table. Nobody has the index after the last shard.
 pub(super) struct Survey<'a> {
@@ -25,6 +25,8 @@ pub(super) struct Survey<'a> {
     pub bounds: Vec<Bounds>,
     /// The exact share of each shard.
     pub shares: Shares,
+    /// What is known of each slot.
+    pub statistics: Option<&'a Statistics>,
 }
 
 impl<'a> Survey<'a> {
@@ -54,7 +56,26 @@ impl<'a> Survey<'a> {
         let total = u32::try_from(SLOT_COUNT).expect("16384");
         check_feasible(input.shards, &bounds, total)?;
         let shares = water_fill(&bounds, total);
-        Ok(Self { shards: input.shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares })
+        let (shards, statistics) = (input.shards, input.statistics);
+        Ok(Self { shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares, statistics })
+    }
+
+    /// One figure of every slot, for what needs it. Every slot with an owner must be listed.
+    pub fn figures_of(&self, metric: LoadMetric, needed_by: &'static str) -> Result<&'a [u64], PlanError> {
+        let Some(statistics) = self.statistics else {
+            return Err(PlanError::StatisticsMissing { metric, needed_by });
+        };
+        let Some(figures) = statistics.of(metric) else {
+            return Err(PlanError::ColumnMissing { metric, needed_by });
+        };
+        let is_missing = |slot: &Slot| self.owners[slot.index()] != self.nobody && !statistics.listed().contains(*slot);
+        match Slot::all().find(is_missing) {
+            Some(first) => {
+                let listed = statistics.listed().len();
+                Err(PlanError::SlotsMissing { missing: Slot::all().filter(is_missing).count(), listed, first })
+            }
+            None => Ok(figures),
+        }
     }
 
     /// Whether the shard is to be emptied.

@@ -2,9 +2,9 @@
 
 use super::{COMMAND_VERSION, Change, Cluster, Command, Op};
 use crate::domain::{
-    Action, ActionId, ActionKind, Base, Certificate, ClusterId, ClusterName, DriverKind, Goal, Host, Instant, Intent,
-    Node, NodeId, NodeState, Plan, PlanBody, PlanId, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardBounds,
-    ShardChange, ShardId, SlotTable, Summary, Tolerance, Weight,
+    Action, ActionId, ActionKind, Base, Certificate, ClusterId, ClusterName, DriverKind, Figures, Goal, Host, Instant,
+    Intent, Node, NodeId, NodeState, Plan, PlanBody, PlanId, Policy, Principal, PrincipalName, Quota, Role, Shard,
+    ShardBounds, ShardChange, ShardId, SlotTable, Summary, Tolerance, Weight,
 };
 
 /// Any name type from text.
@@ -72,6 +72,7 @@ pub(crate) fn plan(cluster: &Cluster, name: &str, moves: &[(&str, &str, &str)]) 
         shards: shards.collect(),
         waves: actions.iter().map(|action| vec![action.id]).collect(),
         actions,
+        figures: Figures::default(),
         empty_because: None,
     };
     let fingerprint = cluster.fingerprint(&body.moved_slots());

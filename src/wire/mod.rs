@@ -23,6 +23,7 @@ pub mod schema;
 mod shard;
 mod slot;
 mod snapshot;
+mod statistics;
 mod text;
 pub mod timestamp;
 mod token;
@@ -51,6 +52,7 @@ pub use rollout::{
 pub use shard::{ShardAnswer, ShardDrainRequest, ShardPatch, ShardView};
 pub use slot::{ExplainView, KeySlotView, NodeAddress, SlotView};
 pub use snapshot::{SnapshotSummary, SnapshotTaken};
+pub use statistics::{SlotFigures, StatisticsView};
 pub use text::Text;
 pub use timestamp::Timestamp;
 pub use token::{TokenAnswer, TokenCreate, TokenCreated, TokenView, WhoAmI};

@@ -1,6 +1,7 @@
 //! A plan as JSON: what a reviewer reads and what `plan check` verifies. Field names are part of `format_version` 1.0;
 //! fields may be added, never renamed.
 
+mod figures;
 mod parts;
 mod read;
 mod show;
@@ -12,6 +13,7 @@ use utoipa::ToSchema;
 
 pub use read::PlanTextError;
 
+pub use figures::{CostView, CostsView, CurvePointView, HotSlotView, LoadView, ShardLoadView};
 pub use parts::{
     ActionKindView, ActionName, ActionView, ApprovalView, BandView, BaseView, CertificateView, CheckView,
     DeviationView, EndedView, FreshnessView, GoalView, IntentView, LimitsView, MoveView, ShardChangeView, ShardWeight,
@@ -71,6 +73,16 @@ pub struct PlanView {
     /// Ids of actions that may run together, in order.
     #[schema(value_type = Vec<Vec<String>>)]
     pub waves: Vec<Vec<ActionName>>,
+    /// Ranges and bytes of this choice of slots and of the other, where the bytes of the slots are known. Like `curve` and
+    /// `load` a figure beside the plan: not part of the digest, recomputed by `plan check`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<CostsView>,
+    /// The fewest moves by tolerance, from 0 on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<CurvePointView>,
+    /// Loads, where the goal is to balance them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadView>,
     /// Why there is nothing to do, when there are no actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_because: Option<String>,
@@ -187,6 +199,9 @@ impl PlanView {
             moves: plan.body.moves().into_iter().map(MoveView::from).collect(),
             actions: plan.body.actions.iter().map(ActionView::from).collect(),
             waves: plan.body.waves.iter().map(|wave| wave.iter().copied().map(ActionName).collect()).collect(),
+            costs: plan.body.figures.costs.map(CostsView::from),
+            curve: plan.body.figures.curve.iter().copied().map(CurvePointView::from).collect(),
+            load: plan.body.figures.load.as_ref().map(LoadView::from),
             empty_because: plan.body.empty_because.clone(),
             checks: plan.checks.iter().map(CheckView::from).collect(),
             limits: LimitsView::from(&plan.limits),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::plan::{GoalView, MoveView, PlanView};
-use super::{Fault, LimitsPatch, NodeSpec, Revision, Text, Timestamp, schema};
-use crate::domain::{Digest, NodeId, PlanId, PlanState, PrincipalName, RolloutState, ShardId, Weight};
+use super::{Fault, LimitsPatch, NodeSpec, Revision, StatisticsView, Text, Timestamp, schema};
+use crate::domain::{Digest, NodeId, Objective, PlanId, PlanState, PrincipalName, RolloutState, ShardId, Weight};
 
 /// Propose a plan, changing what is desired of the cluster in the same step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -32,6 +32,13 @@ pub struct PlanRequest {
     /// What to reach; `balance` without tolerance when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalView>,
+    /// Which slots move once it is settled how many: for few ranges (when absent) or few bytes, which needs `statistics`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::objective, required = false)]
+    pub objective: Option<Objective>,
+    /// What is known of each slot; used for this plan and not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statistics: Option<StatisticsView>,
     /// Limits that differ from the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsPatch>,
@@ -164,9 +171,14 @@ impl PlanRequest {
             && self.drain.is_empty()
             && self.drain_shards.is_empty()
             && self.reweight.is_empty()
-            && self.goal.is_none());
+            && self.goal.is_none()
+            && self.objective.is_none()
+            && self.statistics.is_none());
         if self.revert.is_some() && changes {
-            return Err(Fault::new("revert", "excludes add, drain, drain_shards, reweight and goal"));
+            return Err(Fault::new(
+                "revert",
+                "excludes add, drain, drain_shards, reweight, goal, objective and statistics",
+            ));
         }
         Ok(())
     }

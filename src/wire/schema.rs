@@ -72,6 +72,12 @@ pub fn load_metric() -> Object {
     one_of(["keys", "bytes", "ops"])
 }
 
+/// The names of [`crate::domain::Objective`].
+#[must_use]
+pub fn objective() -> Object {
+    one_of(["ranges", "bytes"])
+}
+
 /// A name or id: a letter or digit first, then letters, digits, `.`, `_` and `-`.
 #[derive(ToSchema)]
 #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$", example = "shard-a")]

@@ -25,7 +25,7 @@ fn three_masters_and_a_fourth() {
     let mut cluster = three_masters();
     add(&mut cluster, "new-1");
     let (lost, limits) = (BTreeSet::new(), DriverKind::Redis.default_limits());
-    let input = Input { table: &cluster.table, shards: &cluster.shards, lost: &lost };
+    let input = Input { table: &cluster.table, shards: &cluster.shards, lost: &lost, statistics: None };
     let body = plan(&input, BALANCE, &limits).expect("feasible");
     check(&input, BALANCE, &limits, &body).expect("sound");
     // 3→4 of the design, and one receiver adds ⌈3/2⌉ ranges.
@@ -40,7 +40,7 @@ fn add_two_and_drain_one_and_back() {
     add(&mut cluster, "new-2");
     cluster.shards[1].state = ShardState::Draining;
     let (lost, limits) = (BTreeSet::new(), DriverKind::Flip.default_limits());
-    let input = Input { table: &cluster.table, shards: &cluster.shards, lost: &lost };
+    let input = Input { table: &cluster.table, shards: &cluster.shards, lost: &lost, statistics: None };
     let body = plan(&input, BALANCE, &limits).expect("feasible");
     check(&input, BALANCE, &limits, &body).expect("sound");
     // Two new shards of 4096 each are filled: from 5461 that leave, and from what two others have above 4096.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use slotkeeper::controller::{
-    Caller, Change, Cluster, ControlError, Controller, FirstStart, Op, Place, PlanRecord, Propose,
+    Caller, Change, Choice, Cluster, ControlError, Controller, FirstStart, Op, Place, PlanRecord, Propose,
 };
 use slotkeeper::domain::{
     ActionState, ClusterName, DriverKind, Goal, Host, Limits, Node, NodeState, Policy, Principal, PrincipalName, Role,
@@ -178,7 +178,14 @@ async fn a_rollout_goes_on_when_its_leader_goes_away() {
     let place = Place::NewShard { shard: id("d"), weight: Weight::ONE };
     let add = Change::AddNode { node: node("d", 7004), place };
     let goal = Goal::Balance { tolerance: Tolerance(0) };
-    let propose = Propose { goal, reason: String::new(), limits: None, supersedes: None, reverts: None };
+    let propose = Propose {
+        goal,
+        reason: String::new(),
+        limits: None,
+        choice: Choice::default(),
+        supersedes: None,
+        reverts: None,
+    };
     let changed = retried(|| asked.change(&root, &name, vec![add.clone()], Some(propose.clone()), false)).await;
     let record = changed.plan.expect("a plan");
     assert_eq!(record.plan.body.summary.slots, 4096);

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use slotkeeper::domain::{
-    Action, ActionId, ActionKind, Base, Certificate, Check, CheckLevel, DriverKind, Goal, Host, Instant, Intent,
-    Limits, Node, NodeState, Plan, PlanBody, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardBounds,
+    Action, ActionId, ActionKind, Base, Certificate, Check, CheckLevel, DriverKind, Figures, Goal, Host, Instant,
+    Intent, Limits, Node, NodeState, Plan, PlanBody, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardBounds,
     ShardChange, ShardId, SlotTable, Summary, Tolerance, Weight,
 };
 use slotkeeper::state::{COMMAND_VERSION, Change, Cluster, Command, Idempotency, Op, Place, State, SteerVerb};
@@ -337,6 +337,7 @@ pub fn plan(cluster: &Cluster, name: &str, kinds: Vec<ActionKind>, by: &Principa
         shards: shards.collect(),
         waves: actions.iter().map(|action| vec![action.id]).collect(),
         actions,
+        figures: Figures::default(),
         empty_because: None,
     };
     let fingerprint = cluster.fingerprint(&body.moved_slots());

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::domain::{DriverKind, Invalid, Limits, Window};
+use crate::domain::{DriverKind, Invalid, Limits, LoadMetric, Objective, Window};
 
 /// Plans: what is to change, reviewed before it does.
 #[derive(Subcommand, Clone, Debug)]
@@ -56,9 +56,24 @@ pub struct CreateArgs {
     /// Give a shard another weight, 0..=10000
     #[arg(long, value_name = "SHARD=W")]
     pub weight: Vec<String>,
+    /// What to reach; told by the other flags where it is not given
+    #[arg(long, value_enum)]
+    pub goal: Option<GoalKind>,
     /// Fewest moves that bring every shard within so many percent of its share
-    #[arg(long, value_name = "PCT", conflicts_with_all = ["max_moves", "drain_only"])]
+    #[arg(long, value_name = "PCT", conflicts_with_all = ["max_moves", "drain_only", "trigger_above"])]
     pub tolerance: Option<String>,
+    /// Move nothing while no shard is farther from its share than so many percent of its slots (redis-cli's threshold)
+    #[arg(long, value_name = "PCT", conflicts_with_all = ["max_moves", "drain_only", "metric"])]
+    pub trigger_above: Option<String>,
+    /// Balance this figure instead of the number of slots; needs --stats
+    #[arg(long, value_enum, conflicts_with_all = ["max_moves", "drain_only"])]
+    pub metric: Option<Metric>,
+    /// Which slots move once it is settled how many: for few ranges, or few bytes (needs --stats)
+    #[arg(long, value_enum)]
+    pub objective: Option<ObjectiveArg>,
+    /// Per-slot statistics (- for stdin): CSV with the columns slot and any of keys, bytes, ops; or JSON
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<String>,
     /// The best balance that so many moves can reach
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=16384), conflicts_with = "drain_only")]
     pub max_moves: Option<u32>,
@@ -78,7 +93,7 @@ pub struct CreateArgs {
     #[arg(long, value_enum, requires = "offline")]
     pub driver: Option<Driver>,
     /// Undo a finished plan: its moves backwards, as a new plan
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only", "goal", "trigger_above", "metric", "objective", "stats"])]
     pub revert: Option<String>,
     /// Compute and show, change and store nothing
     #[arg(long, conflicts_with = "offline")]
@@ -89,6 +104,9 @@ pub struct CreateArgs {
     /// List every shard and range
     #[arg(long)]
     pub full: bool,
+    /// Draw the moves against the tolerance
+    #[arg(long)]
+    pub curve: bool,
     /// Exit with 10 when there is something to move
     #[arg(long)]
     pub detailed_exitcode: bool,
@@ -204,6 +222,62 @@ impl Driver {
     }
 }
 
+/// Kinds of goals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GoalKind {
+    /// Every shard at its share, or within --tolerance of it
+    Balance,
+    /// Empty the draining shards and touch nothing else
+    DrainOnly,
+    /// The best balance that --max-moves can reach
+    Budget,
+    /// Keys, bytes or operations (--metric) within --tolerance of their shares
+    BalanceLoad,
+}
+
+/// What load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Metric {
+    /// Number of keys
+    Keys,
+    /// Bytes of memory
+    Bytes,
+    /// Operations per second
+    Ops,
+}
+
+impl Metric {
+    /// The metric of the domain.
+    #[must_use]
+    pub const fn metric(self) -> LoadMetric {
+        match self {
+            Self::Keys => LoadMetric::Keys,
+            Self::Bytes => LoadMetric::Bytes,
+            Self::Ops => LoadMetric::Ops,
+        }
+    }
+}
+
+/// What slots are chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ObjectiveArg {
+    /// Few contiguous ranges afterwards
+    Ranges,
+    /// Few bytes moved
+    Bytes,
+}
+
+impl ObjectiveArg {
+    /// The objective of the domain.
+    #[must_use]
+    pub const fn objective(self) -> Objective {
+        match self {
+            Self::Ranges => Objective::Ranges,
+            Self::Bytes => Objective::Bytes,
+        }
+    }
+}
+
 /// Which plans to list.
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
@@ -221,6 +295,9 @@ pub struct ShowArgs {
     /// List every shard and range
     #[arg(long)]
     pub full: bool,
+    /// Draw the moves against the tolerance
+    #[arg(long)]
+    pub curve: bool,
     /// Only what the plan does with this slot, and why
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u16).range(0..16384))]
     pub slot: Option<u16>,
@@ -246,6 +323,9 @@ pub struct CheckArgs {
     /// The cluster it was made for: the text of CLUSTER NODES, or a topology as JSON (- for stdin)
     #[arg(long, value_name = "FILE")]
     pub nodes: String,
+    /// The per-slot statistics it was made with, when it was made with some
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<String>,
     /// The plan it undoes, as JSON, when it undoes one
     #[arg(long, value_name = "FILE")]
     pub reverts: Option<String>,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::args::CheckArgs;
 use super::offline::new_shard;
 use super::source::{OFFLINE, Source};
+use super::statistics;
 use crate::cli::fault::{Exit, Fault};
 use crate::cli::input;
 use crate::cli::output::{Output, Style, escape};
@@ -31,8 +32,9 @@ struct Report {
 /// # Errors
 /// Invalid input when it is no plan; a conflict when digest or base differ; an error when a claim is false.
 pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
-    if args.file == "-" && args.nodes == "-" {
-        return Err(Fault::invalid("only one of FILE and --nodes can be stdin"));
+    let stdin = [Some(&args.file), Some(&args.nodes), args.stats.as_ref(), args.reverts.as_ref()];
+    if stdin.into_iter().flatten().filter(|file| *file == "-").count() > 1 {
+        return Err(Fault::invalid("only one of FILE, --nodes, --stats and --reverts can be stdin"));
     }
     let (view, plan) = read(&args.file)?;
     let source = Source::read(&args.nodes)?;
@@ -51,7 +53,8 @@ pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
     verified.push(check_base(&plan, &source, &shards)?);
 
     let lost = lost(&plan);
-    let input = Input { table: &table, shards: &shards, lost: &lost };
+    let statistics = args.stats.as_deref().map(statistics::read).transpose()?;
+    let input = Input { table: &table, shards: &shards, lost: &lost, statistics: statistics.as_ref() };
     let mut faults = moves_faults(&plan, &view);
     faults.extend(promotion_faults(&plan, &source, &shards));
     let checked = match original(&plan, args)? {
@@ -225,11 +228,19 @@ fn claims(plan: &Plan) -> Vec<String> {
     } else {
         format!("gap {}", i64::from(summary.slots) - i64::from(summary.lower_bound))
     };
-    vec![
-        format!(
-            "certificate: A {}, B {}, unassigned {}: no plan moves fewer than {}; this one moves {}: {verdict}",
-            certificate.surplus, certificate.deficit, certificate.unassigned, summary.lower_bound, summary.slots
+    let (slots, bound) = (summary.slots, summary.lower_bound);
+    let bounded = match &plan.body.figures.load {
+        None => format!(
+            "certificate: A {}, B {}, unassigned {}: no plan moves fewer than {bound}; this one moves {slots}: {verdict}",
+            certificate.surplus, certificate.deficit, certificate.unassigned
         ),
+        Some(load) => format!(
+            "certificate: no plan that balances {} moves fewer than {bound}; this one moves {slots}: {verdict}",
+            load.metric.as_str()
+        ),
+    };
+    vec![
+        bounded,
         format!(
             "table: every shard ends with the slots it says, in {} ranges before and {} after",
             summary.ranges_before, summary.ranges_after

@@ -7,7 +7,9 @@ mod names;
 mod offline;
 mod online;
 mod screen;
+mod curve;
 mod source;
+mod statistics;
 
 pub use args::{Driver, LimitArgs, PlanCommand};
 pub use names::Names;
@@ -47,7 +49,9 @@ pub fn run(command: PlanCommand, settings: &Settings) -> Result<(), Fault> {
 fn create_offline(file: &str, args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
     let plan = offline::create(file, args)?;
     let view = PlanView::new(&plan, PlanLife::proposed(&plan));
-    if settings.output.is_for_people() {
+    if settings.output.is_for_people() && args.curve {
+        settings.output.text(&curve::draw(&view))?;
+    } else if settings.output.is_for_people() {
         let shown = Shown { cluster: source::OFFLINE, full: args.full, stored: true };
         show(&view, &shown, settings)?;
     } else {

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::args::CreateArgs;
+use super::args::{CreateArgs, GoalKind, ObjectiveArg};
 use super::source::Source;
+use super::statistics;
 use crate::cli::fault::Fault;
 use crate::domain::{
-    ActionKind, Base, DriverKind, Fingerprint, Goal, Intent, Limits, NodeId, Plan, PlanId, Principal, Shard, ShardId,
-    ShardState, SlotRange, Tolerance, Weight,
+    ActionKind, Base, DriverKind, Fingerprint, Goal, Intent, Limits, NodeId, Objective, Plan, PlanId, Principal, Shard,
+    ShardId, ShardState, SlotRange, Statistics, Tolerance, Weight,
 };
 use crate::plan::{self, Input, Looked};
 
 /// How long an offline plan says it may be used.
 const TTL_MS: u64 = 24 * 3600 * 1000;
+/// How near loads are brought to their shares when nothing else is said: 5 %. Slots cannot be cut, so that 0 is hardly
+/// ever reached.
+const LOAD_TOLERANCE: Tolerance = Tolerance(50_000);
 /// Most shards that are added at once.
 const ADD_MAX: u32 = 4096;
 
@@ -23,14 +27,20 @@ const ADD_MAX: u32 = 4096;
 pub fn create(file: &str, args: &CreateArgs) -> Result<Plan, Fault> {
     let goal = goal(args)?;
     let limits = limits(args)?;
+    if file == "-" && args.stats.as_deref() == Some("-") {
+        return Err(Fault::invalid("only one of --offline and --stats can be stdin"));
+    }
     let source = Source::read(file)?;
+    let statistics = args.stats.as_deref().map(statistics::read).transpose()?;
     let mut wanted = Wanted::new(source);
     wanted.add(&args.add)?;
     wanted.drain(args)?;
     wanted.reweight(&args.weight)?;
     wanted.bound(args)?;
     let driver = args.driver.unwrap_or_default().kind();
-    wanted.plan(goal, driver, &limits, args.reason.clone().unwrap_or_default())
+    let objective = args.objective.map(ObjectiveArg::objective).unwrap_or_default();
+    let reason = args.reason.clone().unwrap_or_default();
+    wanted.plan((goal, objective), statistics.as_ref(), driver, &limits, reason)
 }
 
 /// The goal of the arguments.
@@ -38,14 +48,45 @@ pub fn create(file: &str, args: &CreateArgs) -> Result<Plan, Fault> {
 /// # Errors
 /// Invalid input.
 pub fn goal(args: &CreateArgs) -> Result<Goal, Fault> {
-    if args.drain_only {
-        return Ok(Goal::DrainOnly);
+    let percent = |text: Option<&str>| text.map(Tolerance::from_percent).transpose();
+    let tolerance = percent(args.tolerance.as_deref())?;
+    let trigger =
+        percent(args.trigger_above.as_deref()).map_err(|fault| Fault::from(fault).about("--trigger-above"))?;
+    let told = if args.drain_only {
+        GoalKind::DrainOnly
+    } else if args.max_moves.is_some() {
+        GoalKind::Budget
+    } else if args.metric.is_some() {
+        GoalKind::BalanceLoad
+    } else {
+        GoalKind::Balance
+    };
+    let kind = args.goal.unwrap_or(told);
+    let without = |flag: &str| Err(Fault::invalid(format!("this --goal does not go with {flag}")));
+    if kind != told && told != GoalKind::Balance {
+        return without(match told {
+            GoalKind::DrainOnly => "--drain-only",
+            GoalKind::Budget => "--max-moves",
+            GoalKind::BalanceLoad | GoalKind::Balance => "--metric",
+        });
     }
-    if let Some(max_moves) = args.max_moves {
-        return Ok(Goal::Budget { max_moves });
+    match (kind, args.metric, args.max_moves) {
+        (GoalKind::Balance, ..) => Ok(match trigger {
+            Some(trigger) => Goal::BalanceAbove { trigger },
+            None => Goal::Balance { tolerance: tolerance.unwrap_or_default() },
+        }),
+        _ if trigger.is_some() => without("--trigger-above"),
+        (GoalKind::DrainOnly | GoalKind::Budget, ..) if tolerance.is_some() => without("--tolerance"),
+        (GoalKind::DrainOnly, ..) => Ok(Goal::DrainOnly),
+        (GoalKind::Budget, _, Some(max_moves)) => Ok(Goal::Budget { max_moves }),
+        (GoalKind::Budget, _, None) => Err(Fault::invalid("--goal budget needs --max-moves")),
+        (GoalKind::BalanceLoad, Some(metric), _) => {
+            Ok(Goal::BalanceLoad { metric: metric.metric(), tolerance: tolerance.unwrap_or(LOAD_TOLERANCE) })
+        }
+        (GoalKind::BalanceLoad, None, _) => {
+            Err(Fault::invalid("--goal balance-load needs --metric keys, bytes or ops"))
+        }
     }
-    let tolerance = args.tolerance.as_deref().map(Tolerance::from_percent).transpose()?.unwrap_or_default();
-    Ok(Goal::Balance { tolerance })
 }
 
 fn limits(args: &CreateArgs) -> Result<Limits, Fault> {
@@ -184,13 +225,21 @@ impl Wanted {
         Ok((index, value))
     }
 
-    fn plan(mut self, goal: Goal, driver: DriverKind, limits: &Limits, reason: String) -> Result<Plan, Fault> {
+    fn plan(
+        mut self,
+        (goal, objective): (Goal, Objective),
+        statistics: Option<&Statistics>,
+        driver: DriverKind,
+        limits: &Limits,
+        reason: String,
+    ) -> Result<Plan, Fault> {
         self.add.sort();
         self.reweight.sort();
         let Source { shards, table, .. } = &self.source;
         let lost = BTreeSet::new();
-        let input = Input { table, shards, lost: &lost };
-        let body = plan::plan(&input, goal, limits).map_err(|fault| Fault::invalid(fault.to_string()))?;
+        let input = Input { table, shards, lost: &lost, statistics };
+        let body =
+            plan::plan_for(&input, goal, objective, limits).map_err(|fault| Fault::invalid(fault.to_string()))?;
         let mut body = plan::with_leading_actions(body, self.promotions);
         plan::check(&input, goal, limits, &body).map_err(|faults| {
             Fault::error(format!("the plan did not pass its own check, a defect: {}", faults.join("; ")))

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::args::{ApproveArgs, CreateArgs, DiffArgs, EndArgs, ListArgs, PlanArgs, ShowArgs, StartArgs};
-use super::{Shown, detailed_exit, offline, show};
+use super::args::{ApproveArgs, CreateArgs, DiffArgs, EndArgs, ListArgs, ObjectiveArg, PlanArgs, ShowArgs, StartArgs};
+use super::{Shown, curve, detailed_exit, offline, show, statistics};
 use crate::cli::api::Api;
 use crate::cli::fault::Fault;
 use crate::cli::node;
@@ -18,15 +18,20 @@ use crate::cli::table::{left, render, right};
 use crate::client::{ClientError, PlanHandle};
 use crate::domain::{Digest, PlanId, PlanState, Slot};
 use crate::wire::plan::GoalView;
-use crate::wire::{ApprovalRequest, EndRequest, PlanAnswer, PlanItem, PlanRequest, ReasonRequest, Text};
+use crate::wire::{
+    ApprovalRequest, EndRequest, PlanAnswer, PlanItem, PlanRequest, ReasonRequest, StatisticsView, Text, Timestamp,
+};
 
 /// Proposes a plan.
 pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
     let goal = offline::goal(args)?;
+    let statistics = args.stats.as_deref().map(statistics::read).transpose()?;
     let add = args.add.iter().map(|text| node::spec(text).map_err(|fault| fault.about("--add")));
     let mut body = PlanRequest {
         add: add.collect::<Result<_, _>>()?,
         goal: if args.revert.is_some() { None } else { Some(GoalView::from(goal)) },
+        objective: args.objective.map(ObjectiveArg::objective),
+        statistics: statistics.map(|of| StatisticsView::new(&of, Timestamp(super::now()))),
         limits: policy::limits(&args.limits),
         revert: args.revert.as_deref().map(PlanId::new).transpose()?,
         reason: reason::text(args.reason.as_deref())?,
@@ -39,7 +44,10 @@ pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
     body.validate().map_err(|fault| Fault::invalid(fault.to_string()))?;
     let answer = api.call(api.cluster.propose(&body, args.dry_run))?;
     let not_empty = answer.plan.as_ref().is_some_and(|plan| !plan.actions.is_empty());
-    show_answer(&answer, args.full, !args.dry_run, settings)?;
+    match &answer.plan {
+        Some(plan) if args.curve && settings.output.is_for_people() => settings.output.text(&curve::draw(plan))?,
+        _ => show_answer(&answer, args.full, !args.dry_run, settings)?,
+    }
     detailed_exit(args.detailed_exitcode && not_empty)
 }
 
@@ -111,7 +119,9 @@ pub fn show_one(args: &ShowArgs, settings: &Settings) -> Result<(), Fault> {
     if let Some(slot) = args.slot {
         return show_slot(&plan, Slot::new(slot)?, settings);
     }
-    if settings.output.is_for_people() {
+    if args.curve && settings.output.is_for_people() {
+        settings.output.text(&curve::draw(&plan))
+    } else if settings.output.is_for_people() {
         show(&plan, &Shown { cluster: &settings.cluster, full: args.full, stored: true }, settings)
     } else {
         settings.output.json(&plan)

@@ -1,5 +1,6 @@
 //! The plan screen: everything a reviewer needs, within 94 columns, and the command to type next.
 
+mod figures;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,10 @@ impl Screen<'_> {
         if !self.plan.shards.is_empty() {
             text.push('\n');
             text += &self.shards(&names);
+        }
+        if let Some(load) = &self.plan.load {
+            text.push('\n');
+            text += &figures::loads(load, &names, self.full || self.wide);
         }
         text.push('\n');
         text += &self.checks();

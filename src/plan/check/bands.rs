@@ -12,6 +12,8 @@ pub(super) struct Expected {
     pub bands: Vec<RangeInclusive<u32>>,
     /// Whether unassigned slots get an owner.
     pub assigns: bool,
+    /// The bound is one of loads, and may be out of reach.
+    pub by_load: bool,
 }
 
 impl Expected {
@@ -19,23 +21,34 @@ impl Expected {
         match goal {
             Goal::Balance { tolerance } => {
                 let bands = shares.iter().map(|share| within(share, tolerance.0)).collect();
-                Self { bands, assigns: true }
+                Self { bands, assigns: true, by_load: false }
             }
             Goal::Budget { max_moves } if max_moves < replay_bound(replay, shares) => {
                 Self { assigns: true, ..Self::counts(replay) }
             }
-            Goal::Budget { .. } => Self { bands: shares.iter().map(|share| within(share, 0)).collect(), assigns: true },
+            Goal::Budget { .. } => {
+                Self { bands: shares.iter().map(|share| within(share, 0)).collect(), assigns: true, by_load: false }
+            }
             Goal::DrainOnly => Self::drain(input, replay, faults),
+            Goal::BalanceAbove { trigger } if is_triggered(trigger.0, input, replay, shares) => {
+                Self { bands: shares.iter().map(|share| within(share, 0)).collect(), assigns: true, by_load: false }
+            }
+            Goal::BalanceAbove { .. } => Self::unchanged(replay),
+            // What the bounds allow; `load` looks at the loads.
             Goal::BalanceLoad { .. } => {
-                faults.add("plans that balance load cannot be checked");
-                Self::counts(replay)
+                Self { bands: shares.iter().map(|share| share.bounds.clone()).collect(), assigns: true, by_load: true }
             }
         }
     }
 
     /// Exactly the counts that the plan reaches. Unassigned slots stay so.
     pub fn counts(replay: &Replay) -> Self {
-        Self { bands: replay.count_after.iter().map(|&count| count..=count).collect(), assigns: false }
+        Self { bands: replay.count_after.iter().map(|&count| count..=count).collect(), assigns: false, by_load: false }
+    }
+
+    /// The counts now.
+    fn unchanged(replay: &Replay) -> Self {
+        Self { bands: replay.count_before.iter().map(|&count| count..=count).collect(), assigns: false, by_load: false }
     }
 
     /// Draining shards keep what is pinned; the others are levelled from below.
@@ -64,8 +77,24 @@ impl Expected {
                 Self::counts(replay).bands
             }
         };
-        Self { bands, assigns: false }
+        Self { bands, assigns: false, by_load: false }
     }
+}
+
+/// As `redis-cli` asks: `|100 − 100·share/count| > percent`; or nothing owned of a share above 1.
+fn is_triggered(ppm: u32, input: &Input<'_>, replay: &Replay, shares: &[Share]) -> bool {
+    let owned: u32 = replay.count_before.iter().sum();
+    let mut shards = input.shards.iter().zip(shares).zip(&replay.count_before);
+    owned < 16384
+        || shards.any(|((shard, share), &count)| {
+            let (lost, count) = (input.lost.contains(&shard.id) && count > 0, i128::from(count));
+            let whole = count * share.den;
+            lost || if count == 0 {
+                share.num > share.den
+            } else {
+                (whole - share.num).abs() * 1_000_000 > i128::from(ppm) * whole
+            }
+        })
 }
 
 /// The exact lower bound of a full balance.
@@ -78,7 +107,7 @@ pub(super) fn replay_bound(replay: &Replay, shares: &[Share]) -> u32 {
 }
 
 /// The rounded share, wider by so many parts per million, within the bounds of the shard.
-fn within(share: &Share, ppm: u32) -> RangeInclusive<u32> {
+pub(super) fn within(share: &Share, ppm: u32) -> RangeInclusive<u32> {
     let million = 1_000_000;
     let (ppm, whole) = (i128::from(ppm), share.den * million);
     let narrow = -(-share.num * (million - ppm)).div_euclid(whole);

@@ -17,6 +17,8 @@ pub(super) struct Replay {
     pub moved: u32,
     /// Slots that get one.
     pub assigned: u32,
+    /// Shards that both give and take slots, which only balancing load can need.
+    pub both: Vec<ShardId>,
 }
 
 /// Whether a slot must stay where it is.
@@ -34,6 +36,7 @@ impl Replay {
             gave: vec![0; input.shards.len()],
             moved: 0,
             assigned: 0,
+            both: Vec::new(),
         };
         let mut seen = SlotSet::new();
         let mut received = vec![false; input.shards.len()];
@@ -65,11 +68,9 @@ impl Replay {
             }
         }
         replay.count_after = replay.after.counts();
-        for ((shard, received), gave) in input.shards.iter().zip(received).zip(&replay.gave) {
-            if received && *gave > 0 {
-                faults.add(format_args!("{} both gives and takes slots", shard.id));
-            }
-        }
+        let both =
+            input.shards.iter().zip(received).zip(&replay.gave).filter(|((_, received), gave)| *received && **gave > 0);
+        replay.both = both.map(|((shard, _), _)| shard.id.clone()).collect();
         replay
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{BALANCE, Cluster, id, limits, range, weight};
-use crate::domain::{ActionKind, Goal, Limits, LoadMetric, NodeId, PlanBody, Slot, SlotRange, SlotSet, Tolerance};
+use crate::domain::{ActionKind, Goal, Limits, NodeId, PlanBody, Slot, SlotRange, SlotSet, Tolerance};
 use crate::plan::{check, check_revert, plan, revert, with_leading_actions};
 
 fn refusal(cluster: &Cluster, goal: Goal) -> String {
@@ -125,8 +125,6 @@ fn empty_plans_say_why() {
 #[test]
 fn infeasible_goals_are_refused_by_name() {
     let mut cluster = Cluster::equal(3);
-    let load = Goal::BalanceLoad { metric: LoadMetric::Bytes, tolerance: Tolerance(0) };
-    assert!(refusal(&cluster, load).starts_with("the goal balance_load (bytes) is not supported yet"));
     cluster.shards[0].min_slots = Some(9000);
     cluster.shards[2].min_slots = Some(8000);
     assert_eq!(

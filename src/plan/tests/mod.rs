@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use super::{Input, check, plan};
 use crate::domain::{
-    DriverKind, Goal, Limits, NodeId, PlanBody, Shard, ShardId, ShardState, Slot, SlotRange, SlotTable, Tolerance,
-    Weight,
+    DriverKind, Goal, Limits, NodeId, PlanBody, Shard, ShardId, ShardState, Slot, SlotRange, SlotTable, Statistics,
+    Tolerance, Weight,
 };
 
 mod damaged;
 mod figures;
 mod goals;
+mod load;
+mod ranges;
 mod small;
 
 pub(super) const BALANCE: Goal = Goal::Balance { tolerance: Tolerance(0) };
@@ -21,6 +23,7 @@ pub(super) struct Cluster {
     pub table: SlotTable,
     pub shards: Vec<Shard>,
     pub lost: BTreeSet<ShardId>,
+    pub statistics: Option<Statistics>,
 }
 
 /// `s-0007`: in the order of numbers.
@@ -42,7 +45,7 @@ pub(super) fn limits() -> Limits {
 
 impl Cluster {
     pub fn new() -> Self {
-        Self { table: SlotTable::new(), shards: Vec::new(), lost: BTreeSet::new() }
+        Self { table: SlotTable::new(), shards: Vec::new(), lost: BTreeSet::new(), statistics: None }
     }
 
     /// Contiguous shards of these weights, extra slots to the lowest ids (or by largest remainder).
@@ -81,7 +84,7 @@ impl Cluster {
     }
 
     pub fn input(&self) -> Input<'_> {
-        Input { table: &self.table, shards: &self.shards, lost: &self.lost }
+        Input { table: &self.table, shards: &self.shards, lost: &self.lost, statistics: self.statistics.as_ref() }
     }
 
     /// The plan, after the checker agreed.

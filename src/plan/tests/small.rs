@@ -172,7 +172,7 @@ proptest! {
 }
 
 /// The fewest ranges that any choice of slots reaches, by trying all.
-fn fewest_ranges(owners: &[u16], pinned: &dyn Fn(usize) -> bool, give: &[u32], take: &[u32]) -> usize {
+pub(super) fn fewest_ranges(owners: &[u16], pinned: &dyn Fn(usize) -> bool, give: &[u32], take: &[u32]) -> usize {
     struct Search<'a> {
         owners: &'a [u16],
         pinned: &'a dyn Fn(usize) -> bool,

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::clusters::RemovalQuery;
 use super::{ClusterPath, ConditionalHeaders, ListQuery, NodePath, ReadQuery, WriteHeaders, tagged};
-use crate::controller::{Caller, Change, Changed, Propose};
+use crate::controller::{Caller, Change, Changed, Choice, Propose};
 use crate::domain::{ClusterName, Goal, NodeId, Rejection, Tolerance};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson, Nothing};
@@ -37,6 +37,7 @@ pub fn balance(propose: Option<bool>, reason: Option<&Text>) -> Option<Propose> 
         goal: Goal::Balance { tolerance: Tolerance(0) },
         reason: reason.map_or_else(String::new, |text| text.as_str().to_owned()),
         limits: None,
+        choice: Choice::default(),
         supersedes: None,
         reverts: None,
     })

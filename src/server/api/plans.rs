@@ -1,6 +1,7 @@
 //! Plans: propose, list, show, compare.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -11,8 +12,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{ClusterPath, ListQuery, PlanPath, ReadQuery, WriteHeaders, tagged};
-use crate::controller::{Change, Changed, Cluster, PlanRecord, Propose};
-use crate::domain::{ClusterName, Goal, Invalid, PlanId, Rejection, ShardId, SlotSet, Tolerance};
+use crate::controller::{Change, Changed, Choice, Cluster, PlanRecord, Propose};
+use crate::domain::{ClusterName, Goal, Invalid, PlanId, Rejection, ShardId, SlotSet, Statistics, Tolerance};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body};
 use crate::server::page::page;
@@ -76,7 +77,12 @@ fn proposal(request: &PlanRequest, cluster: &Cluster) -> Result<Propose, ApiErro
         Some(patch) => Some(patch.apply("limits", &cluster.policy.limits)?),
     };
     let reason = request.reason.as_ref().map_or_else(String::new, |text| text.as_str().to_owned());
-    Ok(Propose { goal, reason, limits, supersedes: None, reverts: request.revert.clone() })
+    let statistics = request.statistics.as_ref().map(|view| {
+        Statistics::try_from(view).map_err(|invalid| Fault::in_field(format!("statistics.{}", invalid.what), &invalid))
+    });
+    let statistics = statistics.transpose()?.map(Arc::new);
+    let choice = Choice { objective: request.objective.unwrap_or_default(), statistics };
+    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts: request.revert.clone() })
 }
 
 /// The answer to a proposal.

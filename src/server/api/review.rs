@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::plans::respond;
 use super::{PlanPath, WriteHeaders, tagged};
-use crate::controller::{Caller, Op, Propose};
+use crate::controller::{Caller, Choice, Op, Propose};
 use crate::domain::{ClusterName, PlanId};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson};
@@ -104,10 +104,14 @@ pub async fn refresh_plan(
     app.controller.linearize().await?;
     let (_, record) = app.plan(&path)?;
     let plan = &record.plan;
+    // Statistics are not kept: a plan that needs them is proposed anew, and says so.
+    let objective = plan.body.figures.costs.map(|costs| costs.objective).unwrap_or_default();
+    let choice = Choice { objective, statistics: None };
     let propose = Propose {
         goal: plan.intent.goal,
         reason: plan.intent.reason.clone(),
         limits: Some(plan.limits.clone()),
+        choice,
         supersedes: Some(path.plan.clone()),
         reverts: plan.reverts.clone(),
     };

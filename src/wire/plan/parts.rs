@@ -48,6 +48,13 @@ pub enum GoalView {
         #[schema(maximum = 1_000_000)]
         tolerance_ppm: u32,
     },
+    /// As `redis-cli --cluster-threshold`: nothing while no shard is farther from its quota than so much of what it
+    /// owns; else every shard to its quota.
+    BalanceAbove {
+        /// The distance that sets it off, in parts per million of what a shard owns: 1 % is 10000.
+        #[schema(maximum = 1_000_000)]
+        trigger_ppm: u32,
+    },
     /// Empty the draining shards, touch nothing else.
     DrainOnly {},
     /// The best balance reachable in so many moves.

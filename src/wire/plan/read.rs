@@ -1,6 +1,7 @@
 //! From JSON to the domain, strictly: whatever a plan cannot say is refused with its place. Whether its claims are true
 //! is for `plan::check`.
 
+use super::figures::figures;
 use super::parts::{ActionKindView, ActionName, ActionView, GoalView, IntentView, LimitsView, ShardWeight};
 use super::{FORMAT_VERSION, PlanView};
 use crate::domain::{
@@ -47,15 +48,17 @@ fn known_version(version: &str) -> Result<(), Invalid> {
 impl TryFrom<GoalView> for Goal {
     type Error = Invalid;
     fn try_from(goal: GoalView) -> Result<Self, Invalid> {
-        let tolerance = |ppm| {
+        let ppm = |what, ppm| {
             if ppm <= 1_000_000 {
                 Ok(Tolerance(ppm))
             } else {
-                Err(Invalid::new("tolerance_ppm", format!("{ppm} is not in 0..=1000000")))
+                Err(Invalid::new(what, format!("{ppm} is not in 0..=1000000")))
             }
         };
+        let tolerance = |number| ppm("tolerance_ppm", number);
         Ok(match goal {
             GoalView::Balance { tolerance_ppm } => Self::Balance { tolerance: tolerance(tolerance_ppm)? },
+            GoalView::BalanceAbove { trigger_ppm } => Self::BalanceAbove { trigger: ppm("trigger_ppm", trigger_ppm)? },
             GoalView::DrainOnly {} => Self::DrainOnly,
             GoalView::Budget { max_moves } => Self::Budget { max_moves },
             GoalView::BalanceLoad { metric, tolerance_ppm } => {
@@ -194,6 +197,7 @@ fn body(view: &PlanView) -> Result<PlanBody, Invalid> {
         shards,
         waves: waves(&view.waves, actions.len())?,
         actions,
+        figures: figures(view.costs, &view.curve, view.load.as_ref())?,
         empty_because: view.empty_because.clone(),
     })
 }

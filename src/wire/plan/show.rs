@@ -12,6 +12,7 @@ impl From<Goal> for GoalView {
     fn from(goal: Goal) -> Self {
         match goal {
             Goal::Balance { tolerance } => Self::Balance { tolerance_ppm: tolerance.0 },
+            Goal::BalanceAbove { trigger } => Self::BalanceAbove { trigger_ppm: trigger.0 },
             Goal::DrainOnly => Self::DrainOnly {},
             Goal::Budget { max_moves } => Self::Budget { max_moves },
             Goal::BalanceLoad { metric, tolerance } => Self::BalanceLoad { metric, tolerance_ppm: tolerance.0 },

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::{
-    Action, ActionId, ActionKind, Band, Base, Certificate, Check, CheckLevel, ClusterId, Fingerprint, Goal, Instant,
-    Intent, Limits, PlanBody, Principal, Quota, Shard, ShardChange, ShardId, ShardState, SlotRange, SlotSet, SlotTable,
-    Summary, Tolerance, Version, Weight,
+    Action, ActionId, ActionKind, Band, Base, Certificate, Check, CheckLevel, ClusterId, Figures, Fingerprint, Goal,
+    Instant, Intent, Limits, PlanBody, Principal, Quota, Shard, ShardChange, ShardId, ShardState, SlotRange, SlotSet,
+    SlotTable, Summary, Tolerance, Version, Weight,
 };
 
 fn shard(id: &str) -> ShardId {
@@ -68,6 +68,7 @@ fn example() -> Plan {
             shards: vec![change("a", 16384, 8192), change("b", 0, 8192)],
             actions: vec![step(1, &["8192-12000"]), step(2, &["12001-16383"])],
             waves: vec![vec![ActionId(1)], vec![ActionId(2)]],
+            figures: Figures::default(),
             empty_because: None,
         },
         checks: vec![Check {

@@ -50,7 +50,11 @@ impl Screen<'_> {
         facts.push(format!("{} (bound {})", count(u64::from(summary.waves), "wave"), summary.waves_lower_bound));
         facts.extend(self.eta());
         let _ = writeln!(text, "  {}", facts.join(" | "));
+        text += &super::figures::lines(self.plan, names);
         let worst = &summary.worst_deviation;
+        if self.plan.load.is_some() {
+            return text;
+        }
         if let Some(shard) = self.plan.shards.iter().find(|shard| deviation(shard) == Some(worst.before)) {
             let _ = writeln!(
                 text,
@@ -364,7 +368,7 @@ fn si(number: u64) -> String {
 }
 
 /// `9.7 GiB`.
-fn iec(bytes: u64) -> String {
+pub(super) fn iec(bytes: u64) -> String {
     scaled(bytes, 1024, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 

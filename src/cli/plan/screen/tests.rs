@@ -40,7 +40,8 @@ fn plan() -> Plan {
     (limits.slots_per_move, limits.bytes_per_second) = (4, Some(16 << 20));
     let goal = Goal::Balance { tolerance: Tolerance(0) };
     let mut body =
-        plan::plan(&Input { table: &table, shards: &shards, lost: &BTreeSet::new() }, goal, &limits).unwrap();
+        plan::plan(&Input { table: &table, shards: &shards, lost: &BTreeSet::new(), statistics: None }, goal, &limits)
+            .unwrap();
     body.summary.keys_est = Some(8_200_000);
     body.summary.bytes_est = Some(10_460_000_000);
     body.summary.eta_seconds = Some((600, 840));
