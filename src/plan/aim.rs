@@ -5,11 +5,13 @@ use std::cmp::Ordering;
 use super::PlanError;
 use super::actions::Urgency;
 use super::quota::{Bounds, Shares, water_fill};
+use super::remedy::Remedy;
 use super::survey::Survey;
 use super::targets::{Bands, choose};
 use crate::domain::{Goal, Tolerance};
 
 /// Where a plan goes.
+#[derive(Clone)]
 pub(super) struct Aim {
     pub bands: Bands,
     /// The count of each shard afterwards.
@@ -61,14 +63,16 @@ impl Aim {
         let rooms = bounds.iter().map(|b| b.ub - b.lb);
         let room: u32 = rooms.clone().sum();
         if slots > room && bounds.iter().all(|b| b.weight == 0) {
-            return Err(PlanError::NoActiveShard { shards: survey.shards.len(), homeless: slots });
+            let remedy = Remedy::somebody(survey.shards, |i| survey.counts[i], slots);
+            return Err(PlanError::NoActiveShard { shards: survey.shards.len(), homeless: slots, remedy });
         }
         if slots > room {
+            let remedy = Remedy::more_room(survey.shards, |i| bounds[i].ub, slots - room);
             let named = survey.shards.iter().zip(rooms).zip(&bounds);
             let mut bounds: Vec<_> =
                 named.filter(|(_, b)| b.weight > 0).map(|((shard, room), _)| (shard.id.clone(), room)).collect();
             bounds.sort_by_key(|(_, room)| *room);
-            return Err(PlanError::NoRoomForDrain { slots, room, bounds });
+            return Err(PlanError::NoRoomForDrain { slots, room, bounds, remedy });
         }
         let shares = water_fill(&bounds, total);
         let bands = Bands::exact(&shares);

@@ -18,7 +18,8 @@ pub(super) fn owners(survey: &Survey<'_>, aim: &mut Aim, objective: Objective) -
     }
 }
 
-/// The costs of the chosen owners and of what the other objective would choose; none where bytes are not known.
+/// The costs of the chosen owners and of what the other objective would choose from the same aim; none where bytes are not
+/// known.
 pub(super) fn both(survey: &Survey<'_>, aim: &Aim, objective: Objective, after: &[u16]) -> Option<Costs> {
     let cost = |after: &[u16]| {
         let bytes = moved(survey, after, LoadMetric::Bytes)?;
@@ -29,7 +30,6 @@ pub(super) fn both(survey: &Survey<'_>, aim: &Aim, objective: Objective, after: 
         Objective::Ranges => Objective::Bytes,
         Objective::Bytes => Objective::Ranges,
     };
-    let mut aim = Aim { bands: aim.bands.clone(), targets: aim.targets.clone(), ..*aim };
-    let other = cost(&owners(survey, &mut aim, other))?;
+    let other = cost(&owners(survey, &mut aim.clone(), other))?;
     Some(Costs { objective, chosen, other })
 }

@@ -1,5 +1,6 @@
 //! Why there is no plan: every refusal names the shard, the numbers, and what would make the goal feasible.
 
+use super::remedy::{Remedy, Setting};
 use crate::domain::{Invalid, LoadMetric, ShardId, Slot};
 
 /// Why there is no plan.
@@ -66,13 +67,16 @@ pub enum PlanError {
     /// Nobody can take slots.
     #[error(
         "none of the {shards} shards is active with a weight above 0, so nobody can own the {homeless} slots that have \
-         to go somewhere; add a shard, raise a weight or cancel a drain"
+         to go somewhere; add a shard or cancel a drain{}",
+        or(.remedy)
     )]
     NoActiveShard {
         /// Number of shards.
         shards: usize,
         /// Slots that find no owner.
         homeless: u32,
+        /// What would help.
+        remedy: Remedy,
     },
     /// `min_slots` above `max_slots`.
     #[error("{shard} has min_slots {min} above max_slots {max}; lower min_slots to {max} or raise max_slots to {min}")]
@@ -99,8 +103,8 @@ pub enum PlanError {
     },
     /// The lower bounds add up to more than there is.
     #[error(
-        "min_slots and pins ask for {required} slots, but there are {total} ({}); lower them by {} in all",
-        list(.bounds), .required - .total
+        "min_slots and pins ask for {required} slots, but there are {total} ({}); lower them by {} in all{}",
+        list(.bounds), .required - .total, or_such_as(.remedy)
     )]
     TooManyRequired {
         /// Sum of the lower bounds.
@@ -109,11 +113,13 @@ pub enum PlanError {
         total: u32,
         /// The shards with a lower bound above 0, largest first.
         bounds: Vec<(ShardId, u32)>,
+        /// What would help.
+        remedy: Remedy,
     },
     /// The upper bounds add up to less than there is.
     #[error(
-        "the shards may own only {room} of {total} slots ({}); raise max_slots by {} in all, or add a shard",
-        list(.bounds), .total - .room
+        "the shards may own only {room} of {total} slots ({2}); raise max_slots by {0} in all, or add room for {0} slots{1}",
+        .total - .room, or_such_as(.remedy), list(.bounds)
     )]
     TooLittleRoom {
         /// Sum of the upper bounds.
@@ -122,12 +128,14 @@ pub enum PlanError {
         total: u32,
         /// The upper bound of each shard that is not draining, smallest first.
         bounds: Vec<(ShardId, u32)>,
+        /// What would help.
+        remedy: Remedy,
     },
     /// The draining shards own more than the others may take.
     #[error(
-        "the draining shards give {slots} slots, but the others have room for {room} ({}); raise max_slots by {} in \
-         all, or add a shard",
-        list(.bounds), .slots - .room
+        "the draining shards give {slots} slots, but the others have room for {room} ({2}); raise max_slots by {0} in \
+         all, or add room for {0} slots{1}",
+        .slots - .room, or_such_as(.remedy), list(.bounds)
     )]
     NoRoomForDrain {
         /// Slots to give away.
@@ -136,6 +144,8 @@ pub enum PlanError {
         room: u32,
         /// The room of each shard that may take slots, smallest first.
         bounds: Vec<(ShardId, u32)>,
+        /// What would help.
+        remedy: Remedy,
     },
     /// A plan cannot be undone because a source does not exist any more, or is lost.
     #[error("{slots} slots would go back to {shard}, which {fault}; plan a balance instead")]
@@ -147,6 +157,30 @@ pub enum PlanError {
         /// Why it cannot take them.
         fault: &'static str,
     },
+}
+
+fn or(remedy: &Remedy) -> String {
+    if remedy.0.is_empty() { String::new() } else { format!(", or {remedy}") }
+}
+
+fn or_such_as(remedy: &Remedy) -> String {
+    if remedy.0.is_empty() { String::new() } else { format!(": {remedy}") }
+}
+
+impl PlanError {
+    /// The smallest change that makes the goal feasible, where settings of shards are in the way.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::NoActiveShard { remedy, .. }
+            | Self::TooManyRequired { remedy, .. }
+            | Self::TooLittleRoom { remedy, .. }
+            | Self::NoRoomForDrain { remedy, .. } => Some(remedy.clone()).filter(|remedy| !remedy.0.is_empty()),
+            Self::MinAboveMax { shard, min, .. } => Some(Remedy::one(shard, Setting::MaxSlots, *min)),
+            Self::PinsAboveMax { shard, max, .. } => Some(Remedy::one(shard, Setting::Pins, *max)),
+            _ => None,
+        }
+    }
 }
 
 /// At most five entries, so that a text stays readable with a thousand shards.

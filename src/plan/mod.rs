@@ -28,10 +28,12 @@ mod check;
 mod review;
 mod eta;
 mod error;
+mod remedy;
 
 pub use check::{check, check_revert};
 pub use error::PlanError;
 pub use eta::eta_seconds;
+pub use remedy::{Change, Remedy, Setting};
 pub use revert::{revert, with_leading_actions};
 pub use review::{Looked, checks};
 
@@ -80,10 +82,11 @@ pub fn plan_for(input: &Input<'_>, goal: Goal, objective: Objective, limits: &Li
     if objective == Objective::Bytes {
         survey.figures_of(LoadMetric::Bytes, "the objective bytes")?;
     }
-    let mut aim = Aim::of(goal, &survey)?;
+    let aimed = Aim::of(goal, &survey)?;
+    let mut aim = aimed.clone();
     let after = costs::owners(&survey, &mut aim, objective);
     let mut body = body::between(&survey, &aim, &after, limits);
-    body.figures.costs = costs::both(&survey, &aim, objective, &after);
+    body.figures.costs = costs::both(&survey, &aimed, objective, &after);
     body.figures.curve = curve::of(goal, &survey);
     if body.actions.is_empty() {
         body.empty_because = Some(why_empty(goal, &survey, &aim));

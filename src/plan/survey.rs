@@ -1,6 +1,7 @@
 //! What the planner sees of its input: counts, pins and bounds by index, with every contradiction refused by name.
 
 use super::quota::{Bounds, Shares, water_fill};
+use super::remedy::Remedy;
 use super::{Input, PlanError};
 use crate::domain::{LoadMetric, SLOT_COUNT, Shard, ShardId, ShardState, Slot, SlotSet, Statistics, UNASSIGNED};
 
@@ -42,6 +43,7 @@ impl<'a> Survey<'a> {
         let unassigned = counts.pop().expect("one entry stands for nobody");
         let mut pinned = SlotSet::new();
         let mut bounds = Vec::with_capacity(input.shards.len());
+        let mut pins_of = Vec::with_capacity(input.shards.len());
         for (index, shard) in (0_u16..).zip(input.shards) {
             let mut pins = 0;
             // A dead shard serves nothing, so a pin to it protects nothing.
@@ -52,9 +54,10 @@ impl<'a> Survey<'a> {
                 }
             }
             bounds.push(bounds_of(shard, pins)?);
+            pins_of.push(pins);
         }
         let total = u32::try_from(SLOT_COUNT).expect("16384");
-        check_feasible(input.shards, &bounds, total)?;
+        check_feasible(input.shards, &bounds, &pins_of, total)?;
         let shares = water_fill(&bounds, total);
         let (shards, statistics) = (input.shards, input.statistics);
         Ok(Self { shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares, statistics })
@@ -131,23 +134,27 @@ fn bounds_of(shard: &Shard, pins: u32) -> Result<Bounds, PlanError> {
     Ok(Bounds { weight: shard.weight.get(), lb, ub })
 }
 
-fn check_feasible(shards: &[Shard], bounds: &[Bounds], total: u32) -> Result<(), PlanError> {
+fn check_feasible(shards: &[Shard], bounds: &[Bounds], pins: &[u32], total: u32) -> Result<(), PlanError> {
     let required: u32 = bounds.iter().map(|b| b.lb).sum();
     let named = |of: fn(&Bounds) -> u32| shards.iter().zip(bounds).map(move |(s, b)| (s.id.clone(), of(b)));
     if required > total {
+        let remedy = Remedy::less_required(shards, bounds, pins, required - total);
         let mut bounds: Vec<_> = named(|b| b.lb).filter(|(_, lb)| *lb > 0).collect();
         bounds.sort_by_key(|(_, lb)| std::cmp::Reverse(*lb));
-        return Err(PlanError::TooManyRequired { required, total, bounds });
+        return Err(PlanError::TooManyRequired { required, total, bounds, remedy });
     }
     let room: u32 = bounds.iter().map(|b| b.ub).sum();
     if room >= total {
         return Ok(());
     }
     if bounds.iter().all(|b| b.weight == 0) {
-        return Err(PlanError::NoActiveShard { shards: shards.len(), homeless: total - required });
+        let homeless = total - required;
+        let remedy = Remedy::somebody(shards, |i| bounds[i].lb, homeless);
+        return Err(PlanError::NoActiveShard { shards: shards.len(), homeless, remedy });
     }
+    let remedy = Remedy::more_room(shards, |i| bounds[i].ub, total - room);
     let active = |(i, _): &(usize, _)| shards[*i].state == ShardState::Active;
     let mut bounds: Vec<_> = named(|b| b.ub).enumerate().filter(active).map(|(_, bound)| bound).collect();
     bounds.sort_by_key(|(_, ub)| *ub);
-    Err(PlanError::TooLittleRoom { room, total, bounds })
+    Err(PlanError::TooLittleRoom { room, total, bounds, remedy })
 }

@@ -144,6 +144,9 @@ fn floor(
     let pins = (0..nums.len()).map(|i| above(u128::from(pinned[i]), nums[i])).max().unwrap_or(0);
     let mut largest: Vec<u128> = nums.iter().copied().filter(|num| *num > 0).collect();
     largest.sort_unstable_by(|a, b| b.cmp(a));
+    if largest.is_empty() {
+        return Tolerance(u32::try_from(pins).unwrap_or(u32::MAX));
+    }
     let rests = |slot: &&u16| {
         let slot = usize::from(**slot);
         survey.pinned.contains(Slot::at(slot)) && survey.bounds[usize::from(survey.owners[slot])].weight == 0

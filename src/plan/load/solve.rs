@@ -230,9 +230,24 @@ impl<'a> Book<'a> {
 
     /// What a shard above its band gives to whom: to one that lacks load, else to one with room.
     fn gift_of(&self, from: usize) -> Option<(u16, usize)> {
+        if let Some(found) = self.both_done(from) {
+            return Some(found);
+        }
         let lacking = self.under.iter().rev().take(PARTNERS_MAX).map(|(_, to)| *to);
         let roomy = self.rooms.iter().rev().take(PARTNERS_MAX).map(|(_, to)| *to);
         lacking.chain(roomy).filter(|to| *to != from).find_map(|to| Some((self.fitting(from, to)?, to)))
+    }
+
+    /// A slot that brings a shard above its band into it, and another one below it too: the largest.
+    fn both_done(&self, from: usize) -> Option<(u16, usize)> {
+        let (need, most) = (self.excess(from), self.may_give(from)?);
+        let slots = &self.own[from];
+        let end = slots.partition_point(|(load, _)| *load <= most);
+        let start = slots.partition_point(|(load, _)| *load < need);
+        slots[start..end].iter().rev().find_map(|&(load, slot)| {
+            let lacking = self.under.range(..=(load, usize::MAX)).next_back()?.1;
+            self.may_take(lacking).is_some_and(|room| load <= room).then_some((slot, lacking))
+        })
     }
 
     /// What a shard below its band gets from whom: the largest slot that somebody may give and it may take.

@@ -129,7 +129,8 @@ fn infeasible_goals_are_refused_by_name() {
     cluster.shards[2].min_slots = Some(8000);
     assert_eq!(
         refusal(&cluster, BALANCE),
-        "min_slots and pins ask for 17000 slots, but there are 16384 (s-0000 9000, s-0002 8000); lower them by 616 in all"
+        "min_slots and pins ask for 17000 slots, but there are 16384 (s-0000 9000, s-0002 8000); lower them by 616 in all: \
+         lower min_slots of s-0000 to 8384"
     );
     cluster.shards[0].max_slots = Some(8000);
     assert_eq!(
@@ -149,7 +150,7 @@ fn infeasible_goals_are_refused_by_name() {
     assert_eq!(
         refusal(&cluster, BALANCE),
         "the shards may own only 9000 of 16384 slots (s-0000 4000, s-0001 5000); raise max_slots by 7384 in all, or add \
-         a shard"
+         room for 7384 slots: raise max_slots of s-0000 to 11384"
     );
     for shard in 0..3 {
         cluster.drain(shard);
@@ -170,7 +171,7 @@ fn a_drain_without_room_is_refused() {
     assert_eq!(
         text,
         "the draining shards give 4096 slots, but the others have room for 208 (s-0001 104, s-0002 104); raise max_slots \
-         by 3888 in all, or add a shard"
+         by 3888 in all, or add room for 3888 slots: raise max_slots of s-0001 to 8088"
     );
 }
 

@@ -8,11 +8,13 @@ use crate::domain::{
     Tolerance, Weight,
 };
 
+mod choice;
 mod damaged;
 mod figures;
 mod goals;
 mod load;
 mod ranges;
+mod remedies;
 mod small;
 
 pub(super) const BALANCE: Goal = Goal::Balance { tolerance: Tolerance(0) };
