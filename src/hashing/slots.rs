@@ -49,7 +49,7 @@ impl Slots {
         }
         shards.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let lost = BTreeSet::new();
-        let input = Input { table: &after, shards: &shards, lost: &lost };
+        let input = Input { table: &after, shards: &shards, lost: &lost, statistics: None };
         let body = plan(&input, Goal::Balance { tolerance: Tolerance(0) }, &DriverKind::Flip.default_limits())?;
         let mut moved = Vec::new();
         let mut applied = after.clone();
