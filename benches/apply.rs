@@ -108,7 +108,7 @@ fn plan(cluster: &Cluster, id: &PlanId, slots: usize, supersedes: Option<PlanId>
         checks: Vec::new(),
         limits: cluster.policy.limits.clone(),
         approvals_required: 0,
-        author_may_approve: true,
+        author_may_approve: cluster.policy.author_may_approve,
         author: principal(),
         created_at: NOW,
         expires_at: NOW.plus_ms(cluster.policy.ttl_ms),
@@ -240,12 +240,12 @@ fn complete(state: &mut State, round: usize) {
 fn nothing(_: &mut State, _: usize) {}
 
 const KINDS: [Kind; 7] = [
-    Kind { name: "a shard's bound", wanted: "2", before: nothing, commands: bounds, after: nothing },
-    Kind { name: "a shard's weight (clients see it)", wanted: "2", before: nothing, commands: weights, after: nothing },
-    Kind { name: "a node's port (clients see it)", wanted: "2", before: nothing, commands: ports, after: nothing },
-    Kind { name: "refused by its revision", wanted: "2", before: nothing, commands: refused, after: nothing },
+    Kind { name: "a shard's bound", wanted: "5", before: nothing, commands: bounds, after: nothing },
+    Kind { name: "a shard's weight (clients see it)", wanted: "5", before: nothing, commands: weights, after: nothing },
+    Kind { name: "a node's port (clients see it)", wanted: "5", before: nothing, commands: ports, after: nothing },
+    Kind { name: "refused by its revision", wanted: "5", before: nothing, commands: refused, after: nothing },
     Kind { name: "a token", wanted: "1.2", before: nothing, commands: tokens, after: nothing },
-    Kind { name: "a batch of 4 begun, or finished", wanted: "2", before: start, commands: batches, after: complete },
+    Kind { name: "a batch of 4 begun, or finished", wanted: "5", before: start, commands: batches, after: complete },
     Kind { name: "a plan that lists every shard", wanted: "", before: nothing, commands: proposals, after: nothing },
 ];
 

@@ -269,10 +269,15 @@ impl Controller {
     }
 
     /// Applied index and state hash.
-    pub async fn state_hash(&self) -> (u64, String) {
+    #[must_use]
+    pub fn state_hash(&self) -> (u64, String) {
+        self.inner.group.state_hash()
+    }
+
+    /// The same, computed away from the threads that answer: it takes long where the state is large.
+    pub async fn state_hash_aside(&self) -> (u64, String) {
         let controller = self.clone();
-        let hashing = off_thread(move || controller.inner.group.state_hash());
-        hashing.await.expect("hashing a state does not fail")
+        off_thread(move || controller.state_hash()).await.expect("hashing a state does not fail")
     }
 
     /// Index of the last entry applied here, as it grows.

@@ -47,7 +47,7 @@ async fn what_is_not_exactly_a_token_is_nobody() {
         assert_eq!(stage.controller.authenticate(wrong), None, "{wrong:?}");
     }
     assert!(stage.controller.authenticate(&bearer).is_some());
-    let log = format!("{:?}{}", stage.local.log(), stage.controller.state_hash().await.1);
+    let log = format!("{:?}{}", stage.local.log(), stage.controller.state_hash().1);
     assert!(!log.contains(secret), "the secret is nowhere in the log");
 }
 

@@ -22,7 +22,7 @@ use crate::wire::{JoinAnswer, MemberAdd, MemberAdded, MemberView, Page, PeerView
 pub async fn status(State(app): State<Shared>, _: Query) -> Result<Json<StatusView>, ApiError> {
     let status = app.controller.status();
     let leader = status.leader;
-    let (state_hash_index, state_hash) = app.controller.state_hash().await;
+    let (state_hash_index, state_hash) = app.controller.state_hash_aside().await;
     Ok(Json(StatusView {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         member_id: status.id,
