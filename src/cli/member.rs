@@ -129,7 +129,7 @@ fn consequence(members: &[MemberView], leaving: MemberId) -> Option<String> {
     let answers =
         |member: &&&MemberView| member.leader || member.last_contact_ms.is_some_and(|ms| ms < HEARD_WITHIN_MS);
     let (answering, needed) = (stay.iter().filter(answers).count(), stay.len() / 2 + 1);
-    (answering < needed && stay.len() < members.len()).then(|| {
+    (answering < needed && !stay.is_empty()).then(|| {
         format!(
             "{answering} of the {} voters that stay answers, {needed} are needed: until they do the group takes no writes, \
              and member {leaving} leaves then",

@@ -47,11 +47,12 @@ impl Recorded {
     }
 }
 
-/// Ways that are cut when one member sends something.
+/// Ways that are cut when a member sends something.
 struct Tripwire {
-    ways: Vec<(usize, usize)>,
     text: String,
-    cut: Vec<(usize, usize)>,
+    to: Vec<usize>,
+    cut: Box<dyn Fn(usize) -> Vec<(usize, usize)> + Send>,
+    sender: Option<usize>,
 }
 
 /// The proxies of a group.
@@ -115,15 +116,16 @@ impl Network {
         self.wires.faults.send_modify(|faults| _ = faults.delays.insert((from, to), by));
     }
 
-    /// Cuts some ways the moment that this text is about to pass one of these: it arrives only where its own way stays
-    /// open.
-    pub fn trip(&self, ways: Vec<(usize, usize)>, text: &str, cut: Vec<(usize, usize)>) {
-        *self.wires.tripwire.lock().unwrap() = Some(Tripwire { ways, text: text.to_owned(), cut });
+    /// Cuts some ways the moment that this text is about to be sent to one of these members, depending on who sends it: it
+    /// arrives only where its own way stays open.
+    pub fn trip(&self, text: &str, to: Vec<usize>, cut: impl Fn(usize) -> Vec<(usize, usize)> + Send + 'static) {
+        let tripwire = Tripwire { text: text.to_owned(), to, cut: Box::new(cut), sender: None };
+        *self.wires.tripwire.lock().unwrap() = Some(tripwire);
     }
 
-    /// Whether that has happened.
-    pub fn has_tripped(&self) -> bool {
-        self.wires.tripwire.lock().unwrap().is_none()
+    /// Who was about to send it, once somebody was.
+    pub fn tripped(&self) -> Option<usize> {
+        self.wires.tripwire.lock().unwrap().as_ref()?.sender
     }
 
     /// Everything gets through again; what was held back first.
@@ -217,15 +219,16 @@ impl Wires {
     }
 
     /// Looks whether what is about to be sent is what a tripwire waits for; `sent` is the end of what went before.
-    fn watch(&self, way: (usize, usize), sent: &mut Vec<u8>, held: &[u8]) {
+    fn watch(&self, (from, to): (usize, usize), sent: &mut Vec<u8>, held: &[u8]) {
         let mut tripwire = self.tripwire.lock().unwrap();
-        let Some(Tripwire { text, cut, .. }) = tripwire.as_ref().filter(|tripwire| tripwire.ways.contains(&way)) else {
+        let waits = |tripwire: &&mut Tripwire| tripwire.sender.is_none() && tripwire.to.contains(&to);
+        let Some(Tripwire { text, cut, sender, .. }) = tripwire.as_mut().filter(waits) else {
             return sent.clear();
         };
         sent.extend_from_slice(held);
         if sent.windows(text.len()).any(|window| window == text.as_bytes()) {
-            self.faults.send_modify(|faults| faults.cut.extend(cut));
-            *tripwire = None;
+            self.faults.send_modify(|faults| faults.cut.extend(cut(from)));
+            *sender = Some(from);
         } else {
             sent.drain(..sent.len().saturating_sub(text.len()));
         }

@@ -1,4 +1,4 @@
-//! Disks whose syncs take as long as a heartbeat and more. The library that makes them slow is that of `e2e::disk`.
+//! Disks whose syncs take longer than the shortest silence after which a leader is replaced. The library that makes them slow is that of `e2e::disk`.
 
 use super::*;
 use crate::e2e::disk::shim;
