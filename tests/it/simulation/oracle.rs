@@ -201,7 +201,7 @@ impl Oracle {
                     let same = told.is_none_or(|told| told == record.digest.to_string());
                     self.check(bound && same, || format!("S3: plan {id} is approved and not what was proposed"));
                 }
-                let actions = record.rollout.iter().flat_map(|rollout| &rollout.actions);
+                let actions = record.rollout.iter().flat_map(|rollout| rollout.actions.iter());
                 for (action, progress) in actions {
                     let (needs, back) = match progress.state {
                         ActionState::Done | ActionState::Reverting => (true, false),
