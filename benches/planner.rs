@@ -1,14 +1,15 @@
 //! A whole plan (targets, slots, actions, waves) of 16384 slots. Targets: 1 ms for a typical change of 1000 shards, 10 ms for
 //! the worst case, where every slot has a random owner and every shard a new weight.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use slotkeeper::domain::{
-    DriverKind, Goal, NodeId, Shard, ShardId, ShardState, Slot, SlotRange, SlotTable, Tolerance, Weight,
+    DriverKind, Goal, Host, Node, NodeId, NodeState, PlacementGoal, Shard, ShardId, ShardState, Slot, SlotRange,
+    SlotTable, Spread, Tolerance, Weight, Zone,
 };
-use slotkeeper::plan::{Input, check, plan};
+use slotkeeper::plan::{Input, PlacementInput, check, place, plan};
 
 const SLOTS: usize = 16384;
 
@@ -86,5 +87,57 @@ fn planner(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, planner);
+/// 1000 shards of three nodes over 300 hosts in six zones: every node at random, so that two thirds of the copies are
+/// where they must not be; and the same once placed, with one host drained.
+fn placement(criterion: &mut Criterion) {
+    let goal = PlacementGoal { replicas: 2, spread: Spread::Zone };
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % below
+    };
+    let id = |number: usize| NodeId::new(&format!("node-{number:04}")).expect("valid");
+    let node = |number: usize| Node {
+        id: id(number),
+        host: Host::new(&format!("host-{:03}", number % 300)).expect("valid"),
+        port: u16::try_from(7000 + number / 300).expect("ten a host"),
+        zone: Some(Zone::new(&format!("zone-{}", number % 300 % 6)).expect("valid")),
+        state: NodeState::Active,
+    };
+    let mut nodes: Vec<Node> = (0..3000).map(node).collect();
+    let mut order: Vec<usize> = (0..3000).collect();
+    for i in (1..3000).rev() {
+        order.swap(i, random(i + 1));
+    }
+    let mut shards = Cluster::new(1000).shards;
+    for (shard, members) in shards.iter_mut().zip(order.chunks(3)) {
+        shard.primary = id(members[0]);
+        shard.replicas = members[1..].iter().map(|&member| id(member)).collect();
+        shard.replicas.sort();
+    }
+    let mut group = criterion.benchmark_group("planner");
+    let known: BTreeMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
+    let input = PlacementInput { shards: &shards, nodes: &known };
+    group.bench_function("placement/1000x3/300", |bencher| bencher.iter(|| place(black_box(&input), goal)));
+    let apart = PlacementGoal { replicas: 2, spread: Spread::Host };
+    group.bench_function("placement/hosts/1000x3/300", |bencher| bencher.iter(|| place(black_box(&input), apart)));
+    let placed = place(&input, goal).expect("feasible");
+    let (changes, failovers) = (placed.placement.changes, placed.placement.failovers);
+    eprintln!("{changes} nodes change shard, {failovers} shards fail over");
+    for (shard, placed) in shards.iter_mut().zip(placed.placement.shards) {
+        (shard.primary, shard.replicas) = (placed.primary, placed.replicas);
+    }
+    // Ten more nodes on ten hosts, of the first ten shards, and then one host is drained.
+    nodes.iter_mut().filter(|node| node.host.as_str() == "host-007").for_each(|node| node.state = NodeState::Draining);
+    for number in 3000..3010 {
+        nodes.push(node(number));
+        shards[number - 3000].replicas.push(id(number));
+    }
+    let known: BTreeMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
+    let input = PlacementInput { shards: &shards, nodes: &known };
+    group.bench_function("placement/drain-a-host", |bencher| bencher.iter(|| place(black_box(&input), goal)));
+    group.finish();
+}
+
+criterion_group!(benches, planner, placement);
 criterion_main!(benches);

@@ -73,9 +73,9 @@ pub fn run(command: &SlotCommand, settings: &Settings) -> Result<(), Fault> {
                 return output.json(&explained);
             }
             let owner = explained.owner.as_ref().map_or("nobody", |owner| owner.as_str());
-            let mut text = format!("slot {}: {owner}\n", explained.slot);
-            explained.because.iter().for_each(|why| text.extend(["  ", &escape(why), "\n"]));
-            output.sentences(&text)
+            let mut said = vec![format!("slot {}: {owner}", explained.slot)];
+            said.extend(explained.because);
+            output.text(&super::plan::sentences(&said, output))
         }
         SlotCommand::OfKey(args) => of_keys(args, output),
     }

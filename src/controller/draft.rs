@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh};
+use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh, memory};
 use crate::domain::{
-    ActionKind, Base, Instant, Intent, Invalid, Limits, NodeId, NodeState, Plan, PlanBody, PlanId, PlanState,
-    Rejection, Shard, ShardId, ShardState, Statistics, Weight,
+    Action, ActionKind, ActionState, Base, Instant, Intent, Invalid, Limits, NodeId, NodeState, Plan, PlanBody, PlanId,
+    PlanState, Rejection, Shard, ShardId, ShardState, Statistics, Weight,
 };
-use crate::plan::{self, Input, Looked, PlanError};
+use crate::plan::{self, Input, Looked, PlacementInput, PlanError};
 
 /// Most bytes of a plan as JSON: what fits into one entry of the log.
 const PLAN_BYTES_MAX: usize = 512 * 1024;
@@ -37,11 +37,14 @@ pub fn draft(
     timely(statistics, now)?;
     let input = Input { table: &cluster.table, shards: &shards, lost: &lost, statistics };
     let mut body = match &propose.reverts {
-        Some(reverted) => reverse(&input, &limits, finished(cluster, reverted)?)?,
+        Some(reverted) => reverse(cluster, &input, &limits, finished(cluster, reverted)?)?,
         None => forward(cluster, &input, propose, &limits)?,
     };
     if body.actions.is_empty() {
-        let because = body.empty_because.unwrap_or_else(|| "every shard has its share".to_owned());
+        let mut because = body.empty_because.unwrap_or_else(|| "every shard has its share".to_owned());
+        if body.placement.is_some() {
+            because += ", and every copy is where it is asked for";
+        }
         return Ok(Draft { plan: None, empty_because: Some(because) });
     }
     body.summary.eta_seconds = plan::eta_seconds(&body, &limits);
@@ -97,17 +100,34 @@ fn timely(statistics: Option<&Statistics>, now: Instant) -> Result<(), Rejection
     Err(Rejection::invalid("statistics.taken_at", &Invalid::new("statistics", fault)))
 }
 
-/// The planner's body for the goal, checked by the independent checker, with the promotions before it.
+/// The planner's body for the goal, with the actions about roles before it, checked by the independent checker.
 fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Limits) -> Result<PlanBody, ControlError> {
-    let body = plan::with_leading_actions(
-        plan::plan_for(input, propose.goal, propose.choice.objective, limits)?,
-        promotions(cluster),
-    );
+    let body =
+        plan::plan_remembering(input, propose.goal, propose.choice.objective, limits, &memory::remembered(cluster))?;
+    let Some(goal) = propose.placement else {
+        let body = plan::with_leading_actions(body, promotions(cluster, |_| true));
+        plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
+        return Ok(body);
+    };
+    let nodes: BTreeMap<_, _> = cluster.nodes.iter().map(|(id, node)| (id, &node.value)).collect();
+    let places = PlacementInput { shards: input.shards, nodes: &nodes };
+    let placed = plan::place(&places, goal)?;
+    // Shards that are to be emptied are not placed, but a dead primary of one is replaced all the same.
+    let mut waves = vec![promotions(cluster, |shard| shard.state == ShardState::Draining)];
+    waves.extend(placed.waves);
+    let mut body = plan::with_leading_waves(body, waves);
+    body.placement = Some(placed.placement);
     plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
+    plan::check_placement(&places, goal, &body).map_err(ControlError::PlanDefect)?;
     Ok(body)
 }
 
-fn reverse(input: &Input<'_>, limits: &Limits, record: &PlanRecord) -> Result<PlanBody, ControlError> {
+fn reverse(
+    cluster: &Cluster,
+    input: &Input<'_>,
+    limits: &Limits,
+    record: &PlanRecord,
+) -> Result<PlanBody, ControlError> {
     let original = &record.plan.body;
     let impossible = |why: String| Rejection::conflict(format!("plan {} cannot be undone: {why}", record.plan.id));
     let body = plan::revert(input, original, limits).map_err(|error| match error {
@@ -120,8 +140,41 @@ fn reverse(input: &Input<'_>, limits: &Limits, record: &PlanRecord) -> Result<Pl
             impossible(format!("slots would go back to shard {home}, which is draining: undrain it first")).into()
         );
     }
+    let body = plan::with_leading_waves(body, roles_back(cluster, record));
     plan::check_revert(input, original, limits, &body).map_err(ControlError::PlanDefect)?;
     Ok(body)
+}
+
+/// The promotions and the changes of shard that were carried out, the other way round, as far as they still stand and the
+/// nodes are active. Primaries hand over before they leave.
+fn roles_back(cluster: &Cluster, record: &PlanRecord) -> Vec<Vec<ActionKind>> {
+    let (mut handed_over, mut moved) = (Vec::new(), Vec::new());
+    let Some(rollout) = &record.rollout else { return Vec::new() };
+    let done = |action: &&Action| rollout.state_of(action.id) == Some(ActionState::Done);
+    let is_active = |node: &NodeId| rank(cluster, node) == 2;
+    for action in record.plan.body.actions.iter().filter(done) {
+        if let ActionKind::Promote { shard, from, to } = &action.kind {
+            let now = cluster.shards.get(shard).map(|shard| &shard.value);
+            if now.is_some_and(|now| now.primary == *to && now.replicas.contains(from)) && is_active(from) {
+                handed_over.push(ActionKind::Promote { shard: shard.clone(), from: to.clone(), to: from.clone() });
+            }
+        }
+    }
+    for action in record.plan.body.actions.iter().filter(done) {
+        let ActionKind::SetReplicaOf { node, shard } = &action.kind else { continue };
+        let Some(home) = rollout.actions.get(&action.id).and_then(|progress| progress.came_from.as_ref()) else {
+            continue;
+        };
+        let now = cluster.shard_of(node).map(|shard| &shard.value);
+        let hands_over = |kind: &ActionKind| matches!(kind, ActionKind::Promote { from, .. } if from == node);
+        let still_there =
+            now.is_some_and(|now| now.id == *shard && (now.primary != *node || handed_over.iter().any(hands_over)));
+        let can_return = cluster.shards.get(home).is_some_and(|home| home.value.state == ShardState::Active);
+        if still_there && can_return && is_active(node) {
+            moved.push(ActionKind::SetReplicaOf { node: node.clone(), shard: home.clone() });
+        }
+    }
+    vec![handed_over, moved]
 }
 
 /// What brings back the shards that a plan drained and that are draining still. A shard whose nodes are all lost stays
@@ -154,8 +207,8 @@ fn lost_shards(cluster: &Cluster) -> BTreeSet<ShardId> {
 }
 
 /// Shards whose primary is to go while a node in better standing copies it: that one takes over, and no slot moves.
-fn promotions(cluster: &Cluster) -> Vec<ActionKind> {
-    let shards = cluster.shards.values().map(|shard| &shard.value);
+fn promotions(cluster: &Cluster, of: impl Fn(&Shard) -> bool) -> Vec<ActionKind> {
+    let shards = cluster.shards.values().map(|shard| &shard.value).filter(|shard| of(shard));
     shards
         .filter_map(|shard| {
             let best = shard.replicas.iter().rev().max_by_key(|node| rank(cluster, node))?;
@@ -203,6 +256,7 @@ fn intent(cluster: &Cluster, changes: &[Change], propose: &Propose) -> Intent {
         drain: shards().filter(leaving).map(|shard| shard.id.clone()).collect(),
         reweight: reweight.into_iter().collect(),
         reason: propose.reason.clone(),
+        placement: propose.placement,
     }
 }
 

@@ -1,7 +1,17 @@
 //! Why a slot is where it is, and why a plan moves it or not, in sentences.
 
-use super::{Cluster, ControlError, Controller, Explanation, PlanRecord};
-use crate::domain::{Action, ActionKind, ActionState, ClusterName, PlanState, Serving, Shard, Slot};
+use super::{Cluster, ControlError, Controller, Explanation, PlanRecord, memory};
+use crate::domain::{ActionState, ClusterName, PlanId, PlanState, Rejection, Serving, ShardId, Slot};
+use crate::plan::{self, Known};
+
+/// What of a plan is to be explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Why a slot moves or stays.
+    Slot(Slot),
+    /// Why a shard gives, takes or neither.
+    Shard(ShardId),
+}
 
 impl Controller {
     /// Why the slot is where it is, and what the open plan does with it.
@@ -10,6 +20,27 @@ impl Controller {
     /// [`crate::domain::Rejection::NotFound`].
     pub fn explain(&self, cluster: &ClusterName, slot: Slot) -> Result<Explanation, ControlError> {
         Ok(explain(&*self.cluster(cluster)?, slot))
+    }
+
+    /// Why one plan moves a slot or leaves it, or why a shard of it gives, takes or neither.
+    ///
+    /// # Errors
+    /// [`crate::domain::Rejection::NotFound`].
+    pub fn explain_plan(
+        &self,
+        cluster: &ClusterName,
+        plan: &PlanId,
+        subject: &Subject,
+    ) -> Result<Vec<String>, ControlError> {
+        let cluster = self.cluster(cluster)?;
+        let record = cluster.plans.get(plan).ok_or_else(|| Rejection::not_found("plan", plan))?;
+        match subject {
+            Subject::Slot(slot) => Ok(in_plan(&cluster, record, *slot)),
+            Subject::Shard(shard) => {
+                let said = plan::explain_shard(&record.plan, shard);
+                Ok(said.ok_or_else(|| Rejection::not_found("shard", shard))?)
+            }
+        }
     }
 }
 
@@ -38,7 +69,10 @@ fn explain(cluster: &Cluster, slot: Slot) -> Explanation {
     }
     match record {
         None => because.push("no plan is open".to_owned()),
-        Some(record) => because.push(in_plan(record, shard, slot)),
+        Some(record) => {
+            because.push(format!("plan {} is {}:", record.plan.id, record.state.as_str()));
+            because.extend(in_plan(cluster, record, slot));
+        }
     }
     Explanation { slot, owner, plan: record.map(|record| record.plan.id.clone()), because }
 }
@@ -48,61 +82,22 @@ fn newest_open(cluster: &Cluster) -> Option<&std::sync::Arc<PlanRecord>> {
     cluster.plans.values().filter(open).max_by_key(|record| record.sequence)
 }
 
-/// What the plan does with the slot, or why nothing.
-fn in_plan(record: &PlanRecord, shard: Option<&Shard>, slot: Slot) -> String {
-    let (plan, body) = (&record.plan.id, &record.plan.body);
-    let touches = |action: &&Action| action.kind.ranges().iter().any(|range| range.contains(slot));
-    if let Some(action) = body.actions.iter().find(touches) {
-        let wave = body.waves.iter().position(|wave| wave.contains(&action.id)).map_or(0, |index| index + 1);
-        let to = action.kind.target().map_or("", |to| to.as_str());
-        let verb = if matches!(action.kind, ActionKind::AssignSlots { .. }) { "gives it to" } else { "moves it to" };
-        let waves = body.waves.len();
-        return format!(
-            "plan {plan} {verb} {to} in action {} (wave {wave} of {waves}, {})",
-            action.id,
-            stage(record, action)
-        );
+/// What the plan does with the slot and why, and how far it has come with that.
+fn in_plan(cluster: &Cluster, record: &PlanRecord, slot: Slot) -> Vec<String> {
+    let memory = memory::remembered(cluster);
+    let mut said = plan::explain_slot(&record.plan, &Known { table: &cluster.table, memory: &memory }, slot);
+    let mut actions = record.plan.body.actions.iter();
+    let action = actions.find(|action| action.kind.ranges().iter().any(|range| range.contains(slot)));
+    if let (Some(action), Some(rollout)) = (action, &record.rollout) {
+        let stage = match rollout.state_of(action.id) {
+            None => "pending",
+            Some(ActionState::Begun) => "in flight",
+            Some(ActionState::Done) => "done",
+            Some(ActionState::Failed) => "failed",
+            Some(ActionState::Reverting) => "on its way back",
+            Some(ActionState::Reverted) => "taken back",
+        };
+        said.push(format!("action {} is {stage}", action.id));
     }
-    let Some(shard) = shard else { return format!("plan {plan} leaves it without an owner") };
-    if shard.pinned.contains(slot) {
-        return format!("plan {plan} leaves it: it is pinned");
-    }
-    let id = &shard.id;
-    let Some(change) = body.shards.iter().find(|change| change.id == *id) else {
-        return format!("plan {plan} does not know shard {id}");
-    };
-    let given: usize =
-        body.actions.iter().filter(|action| action.kind.source() == Some(id)).map(|action| action.kind.slots()).sum();
-    if let Some(undone) = &record.plan.reverts {
-        return format!("plan {plan} leaves it: plan {undone}, which it undoes, did not bring it to {id}");
-    }
-    if given > 0 {
-        let (before, kept) = (change.before, u64::from(change.before).saturating_sub(given as u64));
-        return format!(
-            "plan {plan} leaves it: {id} gives {given} of its {before} slots and keeps {kept}; which ones is the planner's \
-             choice, for few ranges"
-        );
-    }
-    match body.certificate.bands.iter().find(|band| band.shard == *id) {
-        Some(band) if (band.lo..=band.hi).contains(&change.before) => format!(
-            "plan {plan} leaves it: {id} has {} slots, within its band {}..={}, and gives none",
-            change.before, band.lo, band.hi
-        ),
-        Some(band) if change.before < band.lo => format!(
-            "plan {plan} leaves it: {id} has {} slots, below its band {}..={}, and gives none",
-            change.before, band.lo, band.hi
-        ),
-        _ => format!("plan {plan} leaves it: {id} is not a donor"),
-    }
-}
-
-fn stage(record: &PlanRecord, action: &Action) -> &'static str {
-    match record.rollout.as_ref().and_then(|rollout| rollout.state_of(action.id)) {
-        None => "pending",
-        Some(ActionState::Begun) => "in flight",
-        Some(ActionState::Done) => "done",
-        Some(ActionState::Failed) => "failed",
-        Some(ActionState::Reverting) => "on its way back",
-        Some(ActionState::Reverted) => "taken back",
-    }
+    said
 }

@@ -10,6 +10,7 @@ mod group;
 mod import;
 mod local;
 mod members;
+mod memory;
 mod progress;
 mod tokens;
 
@@ -19,8 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use crate::domain::{
-    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, Objective, PlanId, Principal, Rejection, ShardId, Slot,
-    Statistics, TokenId, Version,
+    ClusterId, ClusterName, Goal, Instant, Limits, NodeId, Objective, PlacementGoal, PlanId, Principal, Rejection,
+    ShardId, Slot, Statistics, TokenId, Version,
 };
 use crate::plan::PlanError;
 use crate::publish::Publisher;
@@ -28,6 +29,7 @@ use crate::raft::{RaftError, off_thread};
 use crate::state::{COMMAND_VERSION, Command, Noted, State};
 
 pub use self::background::FirstStart;
+pub use self::explain::Subject;
 pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
@@ -84,6 +86,8 @@ pub struct Propose {
     pub supersedes: Option<PlanId>,
     /// Undo: the finished plan whose moves go back; the goal is then ignored.
     pub reverts: Option<PlanId>,
+    /// The copies that every active shard is to have; none: nodes stay in their shards.
+    pub placement: Option<PlacementGoal>,
 }
 
 /// Which slots a plan moves once it is settled how many.

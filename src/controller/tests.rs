@@ -2,6 +2,7 @@
 
 mod background;
 mod change;
+mod placement;
 mod review;
 mod tokens;
 
@@ -98,6 +99,7 @@ fn balance() -> Propose {
         choice: Choice::default(),
         supersedes: None,
         reverts: None,
+        placement: None,
     }
 }
 

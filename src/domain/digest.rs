@@ -79,6 +79,11 @@ impl Digest {
             bytes.number(limits.windows.len());
             limits.windows.iter().for_each(|window| bytes.text(&window.to_string()));
         }
+        if let Some(goal) = plan.intent.placement {
+            bytes.text("placement");
+            bytes.number(goal.replicas);
+            bytes.text(goal.spread.as_str());
+        }
         Self(bytes.finish())
     }
 }

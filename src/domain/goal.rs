@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, ShardId, Weight};
+use super::{Invalid, PlacementGoal, ShardId, Weight};
 
 /// A tolerance in parts per million of the quota: 1 % is 10 000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -105,4 +105,7 @@ pub struct Intent {
     pub reweight: Vec<(ShardId, Weight)>,
     /// The operator's words; may be empty.
     pub reason: String,
+    /// The copies every active shard is to have, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementGoal>,
 }

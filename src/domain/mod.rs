@@ -9,6 +9,7 @@ mod ids;
 mod instant;
 mod invalid;
 mod node;
+mod placement;
 mod plan;
 mod plan_state;
 mod policy;
@@ -44,6 +45,7 @@ pub use ids::{
 pub use instant::Instant;
 pub use invalid::Invalid;
 pub use node::{Host, Node, NodeState};
+pub use placement::{PlacedHost, PlacedShard, Placement, PlacementGoal, Spread};
 pub use plan::{
     Action, ActionKind, Band, Base, Certificate, Check, CheckLevel, PairMove, Plan, PlanBody, Quota, ShardBounds,
     ShardChange, Summary,

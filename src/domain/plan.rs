@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ActionId, ClusterId, Figures, Fingerprint, Instant, Intent, Limits, NodeId, PlanId, Principal, Shard, ShardId,
-    ShardState, Slot, SlotRange, SlotSet, Version, Weight,
+    ActionId, ClusterId, Figures, Fingerprint, Instant, Intent, Limits, NodeId, Placement, PlanId, Principal, Shard,
+    ShardId, ShardState, Slot, SlotRange, SlotSet, Version, Weight,
 };
 
 /// What the plan was computed from.
@@ -240,6 +240,9 @@ pub struct PlanBody {
     pub figures: Figures,
     /// Why there is nothing to do, when there are no actions.
     pub empty_because: Option<String>,
+    /// Where every copy is then, when that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
 }
 
 /// How serious a check's finding is.

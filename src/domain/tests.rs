@@ -257,6 +257,7 @@ fn golden_plan() -> Plan {
             drain: vec![],
             reweight: vec![],
             reason: "golden".into(),
+            placement: None,
         },
         base: Base {
             cluster_id: ClusterId::new("c1").unwrap(),
@@ -271,6 +272,7 @@ fn golden_plan() -> Plan {
             waves: vec![vec![ActionId(1), ActionId(2)], vec![ActionId(3)]],
             figures: Figures::default(),
             empty_because: None,
+            placement: None,
         },
         checks: vec![ack],
         limits: DriverKind::Flip.default_limits(),

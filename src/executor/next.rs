@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::roles::Roles;
 use super::pace::Pace;
 use crate::controller::PlanRecord;
 use crate::domain::{
@@ -306,13 +307,16 @@ struct Lanes<'a> {
     promoting: BTreeSet<&'a ShardId>,
     /// Shards with moves that must be taken back before their promotion is.
     moved: BTreeSet<&'a ShardId>,
+    /// Which roles wait for which.
+    roles: Roles<'a>,
 }
 
 impl<'a> Lanes<'a> {
     fn of(view: &View<'a>) -> Self {
         let (leaving, entering) = (BTreeMap::new(), BTreeMap::new());
         let (promoting, moved) = (BTreeSet::new(), BTreeSet::new());
-        let mut lanes = Self { limits: view.limits, leaving, entering, promoting, moved };
+        let roles = Roles::of(view.body, view.rollout);
+        let mut lanes = Self { limits: view.limits, leaving, entering, promoting, moved, roles };
         for action in &view.body.actions {
             let state = view.rollout.state_of(action.id);
             match (&action.kind, state) {
@@ -347,6 +351,9 @@ impl<'a> Lanes<'a> {
     /// Takes a place for the action, if the limits have one.
     fn admit(&mut self, action: &'a Action, back: bool) -> bool {
         let kind = &action.kind;
+        if self.roles.waits(kind, back) {
+            return false;
+        }
         if let ActionKind::Promote { shard, .. } = kind {
             return !(back && self.moved.contains(shard));
         }
@@ -379,5 +386,6 @@ fn ends(kind: &ActionKind) -> String {
     }
 }
 
+mod roles;
 #[cfg(test)]
 mod tests;

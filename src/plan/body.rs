@@ -64,7 +64,8 @@ pub(super) fn of_steps(survey: &Survey<'_>, aim: &Aim, after: &[u16], steps: &[S
         bands: survey.shards.iter().enumerate().map(band).collect(),
     };
     let shards = survey.shards.iter().enumerate().map(change).collect();
-    PlanBody { summary, certificate, shards, actions, waves, figures: Figures::default(), empty_because: None }
+    let figures = Figures::default();
+    PlanBody { summary, certificate, shards, actions, waves, figures, empty_because: None, placement: None }
 }
 
 fn ordered_steps(survey: &Survey<'_>, after: &[u16], limits: &Limits) -> Vec<Step> {

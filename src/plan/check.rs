@@ -11,6 +11,7 @@ mod bands;
 mod budget;
 mod figures;
 mod load;
+mod placement;
 mod replay;
 pub(super) mod share;
 mod waves;
@@ -18,6 +19,8 @@ mod waves;
 use bands::Expected;
 use replay::Replay;
 use share::Share;
+
+pub use placement::check_placement;
 
 /// Checks a body against the input, the goal and the limits it was made for: that each slot moves at most once, from its
 /// owner, pinned ones not at all; that every shard ends within its band; that no plan moves fewer slots; that the

@@ -43,6 +43,9 @@ pub enum PlanError {
         "the objective bytes says which slots move when a goal counts slots; the goal balance_load chooses them by load"
     )]
     ObjectiveMismatch,
+    /// The copies of the shards cannot be placed.
+    #[error("placement: {0}")]
+    Placement(#[from] super::PlacementError),
     /// A limit is out of its bounds.
     #[error("limits: {0}")]
     Limits(#[source] Invalid),
@@ -180,6 +183,12 @@ impl PlanError {
             Self::PinsAboveMax { shard, max, .. } => Some(Remedy::one(shard, Setting::Pins, *max)),
             _ => None,
         }
+    }
+
+    /// What of a proposal cannot be reached.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        if matches!(self, Self::Placement(_)) { "placement" } else { "goal" }
     }
 }
 

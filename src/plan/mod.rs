@@ -4,7 +4,8 @@
 //! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `cheapest` (which slots when bytes
 //! count), `load` (balancing keys, bytes or operations), `actions` (cut and ordered), `waves`, `body`, `costs` and `curve`
 //! (figures), `revert`, and `check`, which trusts none of these; `review` is what a person should know, `eta` how long it
-//! takes, `remedy` what makes an infeasible goal feasible.
+//! takes, `remedy` what makes an infeasible goal feasible. `memory` brings slots back to their earlier owners, `placement`
+//! says which node copies which shard (both by `flow`), `explain` says why in sentences.
 
 use std::collections::BTreeSet;
 
@@ -27,14 +28,21 @@ mod revert;
 mod check;
 mod review;
 mod eta;
+mod explain;
+mod flow;
+mod memory;
+mod placement;
 mod error;
 mod remedy;
 
-pub use check::{check, check_revert};
+pub use check::{check, check_placement, check_revert};
 pub use error::PlanError;
 pub use eta::eta_seconds;
+pub use explain::{Known, explain_shard, explain_slot};
+pub use memory::Memory;
+pub use placement::{Placed, PlacementError, PlacementInput, place};
 pub use remedy::{Change, Remedy, Setting};
-pub use revert::{revert, with_leading_actions};
+pub use revert::{revert, with_leading_actions, with_leading_waves};
 pub use review::{Looked, checks};
 
 use aim::Aim;
@@ -71,6 +79,21 @@ pub fn plan(input: &Input<'_>, goal: Goal, limits: &Limits) -> Result<PlanBody, 
 /// # Errors
 /// Those of [`plan`]; and where statistics are needed and missing, or the goal chooses the slots itself.
 pub fn plan_for(input: &Input<'_>, goal: Goal, objective: Objective, limits: &Limits) -> Result<PlanBody, PlanError> {
+    plan_remembering(input, goal, objective, limits, &Memory::default())
+}
+
+/// As [`plan_for`], with slots going back to their earlier owners as far as that costs no move more. Only ranges come
+/// after that: with the objective bytes, and with a goal that counts load, nothing is remembered.
+///
+/// # Errors
+/// Those of [`plan_for`].
+pub fn plan_remembering(
+    input: &Input<'_>,
+    goal: Goal,
+    objective: Objective,
+    limits: &Limits,
+    memory: &Memory,
+) -> Result<PlanBody, PlanError> {
     limits.validate().map_err(PlanError::Limits)?;
     let survey = Survey::new(input)?;
     if let Goal::BalanceLoad { metric, tolerance } = goal {
@@ -84,7 +107,9 @@ pub fn plan_for(input: &Input<'_>, goal: Goal, objective: Objective, limits: &Li
     }
     let aimed = Aim::of(goal, &survey)?;
     let mut aim = aimed.clone();
-    let after = costs::owners(&survey, &mut aim, objective);
+    let remembered =
+        if objective == Objective::Ranges { memory::owners(&survey, &mut aim, goal, memory) } else { None };
+    let after = remembered.unwrap_or_else(|| costs::owners(&survey, &mut aim, objective));
     let mut body = body::between(&survey, &aim, &after, limits);
     body.figures.costs = costs::both(&survey, &aimed, objective, &after);
     body.figures.curve = curve::of(goal, &survey);

@@ -60,23 +60,31 @@ fn home(input: &Input<'_>, shard: &ShardId, slots: usize) -> Result<u16, PlanErr
 /// # Panics
 /// When one of them moves slots: a defect in the caller.
 #[must_use]
-pub fn with_leading_actions(mut body: PlanBody, leading: Vec<ActionKind>) -> PlanBody {
-    if leading.is_empty() {
-        return body;
+pub fn with_leading_actions(body: PlanBody, leading: Vec<ActionKind>) -> PlanBody {
+    with_leading_waves(body, vec![leading])
+}
+
+/// The same with several waves; empty ones are left out.
+///
+/// # Panics
+/// When one of the actions moves slots: a defect in the caller.
+#[must_use]
+pub fn with_leading_waves(mut body: PlanBody, leading: Vec<Vec<ActionKind>>) -> PlanBody {
+    for kinds in leading.into_iter().rev().filter(|kinds| !kinds.is_empty()) {
+        assert!(kinds.iter().all(|kind| kind.slots() == 0), "leading actions move no slots");
+        let shift = u32::try_from(kinds.len()).expect("at most one action a node");
+        for action in &mut body.actions {
+            action.id.0 += shift;
+        }
+        for id in body.waves.iter_mut().flatten() {
+            id.0 += shift;
+        }
+        let first: Vec<Action> = (1..).zip(kinds).map(|(id, kind)| Action { id: ActionId(id), kind }).collect();
+        body.waves.insert(0, first.iter().map(|action| action.id).collect());
+        body.actions.splice(0..0, first);
+        body.summary.waves += 1;
+        body.summary.waves_lower_bound += 1;
+        body.empty_because = None;
     }
-    assert!(leading.iter().all(|kind| kind.slots() == 0), "leading actions move no slots");
-    let shift = u32::try_from(leading.len()).expect("at most one action a node");
-    for action in &mut body.actions {
-        action.id.0 += shift;
-    }
-    for id in body.waves.iter_mut().flatten() {
-        id.0 += shift;
-    }
-    let first: Vec<Action> = (1..).zip(leading).map(|(id, kind)| Action { id: ActionId(id), kind }).collect();
-    body.waves.insert(0, first.iter().map(|action| action.id).collect());
-    body.actions.splice(0..0, first);
-    body.summary.waves += 1;
-    body.summary.waves_lower_bound += 1;
-    body.empty_because = None;
     body
 }

@@ -67,6 +67,8 @@ impl Finding {
 pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
     let mut findings = vec![
         Some(minimal(looked)),
+        placement(looked),
+        unobserved(looked),
         Some(driver_able(looked)),
         data_loss(looked),
         emptied(looked),
@@ -122,6 +124,37 @@ fn minimal(looked: &Looked<'_>) -> Finding {
             format!("the independent checker agrees: no plan for this goal moves fewer than {bound}"),
         )
     }
+}
+
+fn placement(looked: &Looked<'_>) -> Option<Finding> {
+    let placement = looked.body.placement.as_ref()?;
+    let (changes, failovers) = (placement.changes, placement.failovers);
+    let text = format!(
+        "the independent checker agrees: no placement of {} replicas changes fewer than {changes} nodes, and then \
+         primaries cannot be spread as evenly with fewer than {failovers} failovers",
+        placement.goal.replicas
+    );
+    Some(Finding::ok("placement", text))
+}
+
+/// Who is in sync only a driver that sees the nodes could tell.
+fn unobserved(looked: &Looked<'_>) -> Option<Finding> {
+    let promoted: Vec<&str> = looked
+        .body
+        .actions
+        .iter()
+        .filter_map(|action| if let ActionKind::Promote { to, .. } = &action.kind { Some(to.as_str()) } else { None })
+        .collect();
+    if promoted.is_empty() || looked.driver == DriverKind::Redis {
+        return None;
+    }
+    let names = listed(promoted.iter().copied());
+    Some(match looked.driver {
+        DriverKind::Flip => Finding::ok("promotion", format!("{names} start with what they have cached")),
+        _ => {
+            Finding::warn("unobserved-sync", format!("nothing here sees whether {names} are in sync: make sure first"))
+        }
+    })
 }
 
 fn driver_able(looked: &Looked<'_>) -> Finding {
@@ -275,7 +308,14 @@ fn serving<'a>(looked: &Looked<'a>) -> impl Iterator<Item = &'a Shard> {
     })
 }
 
-fn active<'a>(looked: &Looked<'_>, shard: &'a Shard) -> Vec<&'a NodeId> {
+fn active<'a>(looked: &Looked<'a>, shard: &'a Shard) -> Vec<&'a NodeId> {
+    let placed = looked.body.placement.as_ref().and_then(|placement| {
+        let index = placement.shards.binary_search_by(|placed| placed.shard.cmp(&shard.id)).ok()?;
+        Some(&placement.shards[index])
+    });
+    if let Some(placed) = placed {
+        return placed.nodes().collect();
+    }
     let stays = |id: &&NodeId| looked.nodes.get(*id).is_none_or(|node| node.state == NodeState::Active);
     shard.nodes().filter(stays).collect()
 }

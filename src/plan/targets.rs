@@ -59,7 +59,7 @@ impl Bands {
     }
 
     /// The bands of the targets that a minimal plan can reach: nobody gives more than forced, or nobody takes more.
-    fn optimal_box(&self, counts: &[u32], unassigned: u32) -> Self {
+    pub fn optimal_box(&self, counts: &[u32], unassigned: u32) -> Self {
         let nearest: Vec<u32> =
             counts.iter().zip(self.lo.iter().zip(&self.hi)).map(|(c, (lo, hi))| *c.clamp(lo, hi)).collect();
         let bound = self.lower_bound(counts, unassigned);

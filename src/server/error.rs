@@ -213,7 +213,7 @@ impl From<ControlError> for ApiError {
         match error {
             ControlError::Rejected(rejection) => rejection.into(),
             ControlError::Planning(error) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "infeasible", error.to_string()).field("goal")
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "infeasible", error.to_string()).field(error.field())
             }
             ControlError::Unavailable(why) => Self::unavailable(why),
             ControlError::Timeout => {

@@ -93,6 +93,7 @@ pub const ROUTES: &[Route] = &[
     large("POST", "/v1/clusters/{cluster}/plans", Operate),
     route("GET", "/v1/clusters/{cluster}/plans/{plan}", Read),
     route("GET", "/v1/clusters/{cluster}/plans/{plan}/diff/{other}", Read),
+    route("GET", "/v1/clusters/{cluster}/plans/{plan}/explain", Read),
     route("POST", "/v1/clusters/{cluster}/plans/{plan}/approvals", Review),
     route("POST", "/v1/clusters/{cluster}/plans/{plan}/rejection", Review),
     route("POST", "/v1/clusters/{cluster}/plans/{plan}/withdrawal", Operate),

@@ -74,6 +74,7 @@ pub(crate) fn plan(cluster: &Cluster, name: &str, moves: &[(&str, &str, &str)]) 
         actions,
         figures: Figures::default(),
         empty_because: None,
+        placement: None,
     };
     let fingerprint = cluster.fingerprint(&body.moved_slots());
     let goal = Goal::Balance { tolerance: Tolerance(0) };
@@ -82,7 +83,14 @@ pub(crate) fn plan(cluster: &Cluster, name: &str, moves: &[(&str, &str, &str)]) 
         id: PlanId::new(name).unwrap(),
         supersedes: None,
         reverts: None,
-        intent: Intent { goal, add: Vec::new(), drain: Vec::new(), reweight: Vec::new(), reason: String::new() },
+        intent: Intent {
+            goal,
+            add: Vec::new(),
+            drain: Vec::new(),
+            reweight: Vec::new(),
+            reason: String::new(),
+            placement: None,
+        },
         base: Base { cluster_id: cluster.id.clone(), version: cluster.version(), fingerprint },
         body,
         checks: Vec::new(),

@@ -50,7 +50,7 @@ pub use rollout::{
     ThrottleRequest,
 };
 pub use shard::{ShardAnswer, ShardDrainRequest, ShardPatch, ShardView};
-pub use slot::{ExplainView, KeySlotView, NodeAddress, SlotView};
+pub use slot::{ExplainView, KeySlotView, NodeAddress, PlanExplainView, SlotView};
 pub use snapshot::{SnapshotSummary, SnapshotTaken};
 pub use statistics::{SlotFigures, StatisticsView};
 pub use text::Text;

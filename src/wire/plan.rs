@@ -3,6 +3,7 @@
 
 mod figures;
 mod parts;
+mod placement;
 mod read;
 mod show;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use placement::{PlacedHostView, PlacedShardView, PlacementGoalView, PlacementView, SpreadView};
 pub use read::PlanTextError;
 
 pub use figures::{CostView, CostsView, CurvePointView, HotSlotView, LoadView, ShardLoadView};
@@ -86,6 +88,9 @@ pub struct PlanView {
     /// Why there is nothing to do, when there are no actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_because: Option<String>,
+    /// Where every copy is then, when that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementView>,
     /// What was looked at.
     pub checks: Vec<CheckView>,
     /// How fast it may go.
@@ -203,6 +208,7 @@ impl PlanView {
             curve: plan.body.figures.curve.iter().copied().map(CurvePointView::from).collect(),
             load: plan.body.figures.load.as_ref().map(LoadView::from),
             empty_because: plan.body.empty_because.clone(),
+            placement: plan.body.placement.as_ref().map(PlacementView::from),
             checks: plan.checks.iter().map(CheckView::from).collect(),
             limits: LimitsView::from(&plan.limits),
             approvals: life.approvals,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::plan::{GoalView, MoveView, PlanView};
+use super::plan::{GoalView, MoveView, PlacementGoalView, PlanView};
 use super::{Fault, LimitsPatch, NodeSpec, Revision, StatisticsView, Text, Timestamp, schema};
 use crate::domain::{Digest, NodeId, Objective, PlanId, PlanState, PrincipalName, RolloutState, ShardId, Weight};
 
@@ -39,6 +39,9 @@ pub struct PlanRequest {
     /// What is known of each slot; used for this plan and not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<StatisticsView>,
+    /// Give every active shard so many replicas, spread over zones or hosts; absent: nodes stay in their shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementGoalView>,
     /// Limits that differ from the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsPatch>,
@@ -173,11 +176,12 @@ impl PlanRequest {
             && self.reweight.is_empty()
             && self.goal.is_none()
             && self.objective.is_none()
-            && self.statistics.is_none());
+            && self.statistics.is_none()
+            && self.placement.is_none());
         if self.revert.is_some() && changes {
             return Err(Fault::new(
                 "revert",
-                "excludes add, drain, drain_shards, reweight, goal, objective and statistics",
+                "excludes add, drain, drain_shards, reweight, goal, objective, statistics and placement",
             ));
         }
         Ok(())

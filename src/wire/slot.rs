@@ -68,6 +68,24 @@ pub struct ExplainView {
     pub because: Vec<String>,
 }
 
+/// Why a plan moves a slot or leaves it, or why a shard of it gives, takes or neither.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanExplainView {
+    /// The plan.
+    #[schema(value_type = schema::Name)]
+    pub plan: PlanId,
+    /// The slot, when one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::SlotNumber>)]
+    pub slot: Option<Slot>,
+    /// The shard, when one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub shard: Option<ShardId>,
+    /// Sentences, in order.
+    pub because: Vec<String>,
+}
+
 impl From<&Node> for NodeAddress {
     fn from(node: &Node) -> Self {
         Self { id: node.id.clone(), host: node.host.clone(), port: node.port, zone: node.zone.clone() }

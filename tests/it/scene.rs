@@ -339,6 +339,7 @@ pub fn plan(cluster: &Cluster, name: &str, kinds: Vec<ActionKind>, by: &Principa
         actions,
         figures: Figures::default(),
         empty_because: None,
+        placement: None,
     };
     let fingerprint = cluster.fingerprint(&body.moved_slots());
     let goal = Goal::Balance { tolerance: Tolerance(0) };
@@ -347,7 +348,14 @@ pub fn plan(cluster: &Cluster, name: &str, kinds: Vec<ActionKind>, by: &Principa
         id: id(name),
         supersedes: None,
         reverts: None,
-        intent: Intent { goal, add: Vec::new(), drain: Vec::new(), reweight: Vec::new(), reason: String::new() },
+        intent: Intent {
+            goal,
+            add: Vec::new(),
+            drain: Vec::new(),
+            reweight: Vec::new(),
+            reason: String::new(),
+            placement: None,
+        },
         base: Base { cluster_id: cluster.id.clone(), version: cluster.version(), fingerprint },
         body,
         checks: Vec::new(),

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::domain::{DriverKind, Invalid, Limits, LoadMetric, Objective, Window};
+use crate::domain::{DriverKind, Invalid, Limits, LoadMetric, Objective, PlacementGoal, Spread, Window};
 
 /// Plans: what is to change, reviewed before it does.
 #[derive(Subcommand, Clone, Debug)]
@@ -80,6 +80,12 @@ pub struct CreateArgs {
     /// Empty the draining shards and touch nothing else
     #[arg(long)]
     pub drain_only: bool,
+    /// Give every active shard so many replicas, with the fewest nodes changed and then primaries spread evenly
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub replicas: Option<u16>,
+    /// What the copies of a shard must not share
+    #[arg(long, value_enum, requires = "replicas", default_value_t)]
+    pub spread: Apart,
     /// Slots that must stay where they are, such as 0-99,4000 (offline)
     #[arg(long, value_name = "RANGES", requires = "offline")]
     pub pin: Vec<String>,
@@ -93,7 +99,7 @@ pub struct CreateArgs {
     #[arg(long, value_enum, requires = "offline")]
     pub driver: Option<Driver>,
     /// Undo a finished plan: its moves backwards, as a new plan
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only", "goal", "trigger_above", "metric", "objective", "stats"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only", "goal", "trigger_above", "metric", "objective", "stats", "replicas"])]
     pub revert: Option<String>,
     /// Compute and show, change and store nothing
     #[arg(long, conflicts_with = "offline")]
@@ -107,12 +113,40 @@ pub struct CreateArgs {
     /// Draw the moves against the tolerance
     #[arg(long)]
     pub curve: bool,
+    /// Say why the plan moves this slot or leaves it, instead of showing the plan (offline)
+    #[arg(long, value_name = "SLOT", requires = "offline", value_parser = clap::value_parser!(u16).range(0..16384))]
+    pub explain_slot: Option<u16>,
+    /// Say why this shard gives, takes or neither, instead of showing the plan (offline)
+    #[arg(long, value_name = "SHARD", requires = "offline", conflicts_with = "explain_slot")]
+    pub explain_shard: Option<String>,
     /// Exit with 10 when there is something to move
     #[arg(long)]
     pub detailed_exitcode: bool,
     /// Pace of the rollout.
     #[command(flatten)]
     pub limits: LimitArgs,
+}
+
+/// What the copies of a shard must not share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Apart {
+    /// A zone, as far as there are enough of them, and never a host
+    #[default]
+    Zone,
+    /// A host
+    Host,
+}
+
+impl CreateArgs {
+    /// The placement of copies that is asked for.
+    #[must_use]
+    pub fn placement(&self) -> Option<PlacementGoal> {
+        let spread = match self.spread {
+            Apart::Zone => Spread::Zone,
+            Apart::Host => Spread::Host,
+        };
+        self.replicas.map(|replicas| PlacementGoal { replicas, spread })
+    }
 }
 
 /// A lower or other pace than the driver's own.
@@ -301,6 +335,9 @@ pub struct ShowArgs {
     /// Only what the plan does with this slot, and why
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u16).range(0..16384))]
     pub slot: Option<u16>,
+    /// Only why this shard gives, takes or neither, and what becomes of its nodes
+    #[arg(long, value_name = "SHARD", conflicts_with = "slot")]
+    pub shard: Option<String>,
 }
 
 /// Two plans.
@@ -329,6 +366,12 @@ pub struct CheckArgs {
     /// The plan it undoes, as JSON, when it undoes one
     #[arg(long, value_name = "FILE")]
     pub reverts: Option<String>,
+    /// Say as well why the plan moves this slot, or leaves it
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u16).range(0..16384))]
+    pub explain_slot: Option<u16>,
+    /// Say as well why this shard gives, takes or neither
+    #[arg(long, value_name = "SHARD")]
+    pub explain_shard: Option<String>,
 }
 
 /// An approval.

@@ -1,6 +1,6 @@
 //! `plan check`: verifies a plan file by itself, against the cluster it was made for. Trusts no figure in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -13,9 +13,10 @@ use crate::cli::fault::{Exit, Fault};
 use crate::cli::input;
 use crate::cli::output::{Output, Style, escape};
 use crate::domain::{
-    ActionKind, Digest, Fingerprint, Plan, PlanBody, PlanId, Shard, ShardChange, ShardId, ShardState, SlotSet,
+    ActionKind, Digest, Fingerprint, NodeState, Plan, PlanBody, PlanId, Shard, ShardChange, ShardId, ShardState,
+    SlotSet,
 };
-use crate::plan::{self, Input};
+use crate::plan::{self, Input, PlacementInput};
 use crate::wire::plan::{MoveView, PlanView};
 
 /// What was verified and what is wrong, a sentence each.
@@ -25,6 +26,8 @@ struct Report {
     plan: PlanId,
     verified: Vec<String>,
     faults: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    because: Vec<String>,
 }
 
 /// Checks the plan of the file and says what was verified.
@@ -56,7 +59,7 @@ pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
     let statistics = args.stats.as_deref().map(statistics::read).transpose()?;
     let input = Input { table: &table, shards: &shards, lost: &lost, statistics: statistics.as_ref() };
     let mut faults = moves_faults(&plan, &view);
-    faults.extend(promotion_faults(&plan, &source, &shards));
+    faults.extend(role_faults(&plan, &source, &shards));
     let checked = match original(&plan, args)? {
         Some(original) => plan::check_revert(&input, &original, &plan.limits, &plan.body),
         None => plan::check(&input, plan.intent.goal, &plan.limits, &plan.body),
@@ -65,7 +68,12 @@ pub fn run(args: &CheckArgs, output: Output) -> Result<(), Fault> {
         Ok(()) => verified.extend(claims(&plan)),
         Err(found) => faults.extend(found),
     }
-    report(&Report { ok: faults.is_empty(), plan: plan.id, verified, faults }, output)
+    let because = if args.explain_slot.is_some() || args.explain_shard.is_some() {
+        super::explain::offline(&plan, &table, args.explain_slot, args.explain_shard.as_deref())?
+    } else {
+        Vec::new()
+    };
+    report(&Report { ok: faults.is_empty(), plan: plan.id, verified, faults, because }, output)
 }
 
 /// The plan that this one undoes: its claims are about that one, not about a goal.
@@ -101,6 +109,7 @@ fn report(report: &Report, output: Output) -> Result<(), Fault> {
         }
         let verdict = if report.ok { "is" } else { "is NOT" };
         let _ = writeln!(text, "Plan {} {verdict} what it says it is.", report.plan);
+        text += &super::explain::text(&report.because, output);
         output.text(&text)?;
     } else {
         output.json(report)?;
@@ -206,6 +215,23 @@ fn moves_faults(plan: &Plan, view: &PlanView) -> Vec<String> {
     if actual == view.moves { Vec::new() } else { vec!["the moves listed are not those of the actions".to_owned()] }
 }
 
+/// Promotions of replicas that are there, or a placement as a whole.
+fn role_faults(plan: &Plan, source: &Source, shards: &[Shard]) -> Vec<String> {
+    let (Some(goal), Some(placement)) = (plan.intent.placement, &plan.body.placement) else {
+        let one = plan.intent.placement.is_some() != plan.body.placement.is_some();
+        let mut faults = promotion_faults(plan, source, shards);
+        faults.extend(one.then(|| "a placement is asked for or told of, but not both".to_owned()));
+        return faults;
+    };
+    let mut nodes = source.nodes.clone();
+    // The file does not tell which nodes are draining.
+    for node in nodes.iter_mut().filter(|node| placement.left_out.contains(&node.id)) {
+        node.state = NodeState::Draining;
+    }
+    let nodes: BTreeMap<_, _> = nodes.iter().map(|node| (&node.id, node)).collect();
+    plan::check_placement(&PlacementInput { shards, nodes: &nodes }, goal, &plan.body).err().unwrap_or_default()
+}
+
 fn promotion_faults(plan: &Plan, source: &Source, shards: &[Shard]) -> Vec<String> {
     let mut faults = Vec::new();
     for action in &plan.body.actions {
@@ -228,6 +254,15 @@ fn claims(plan: &Plan) -> Vec<String> {
     } else {
         format!("gap {}", i64::from(summary.slots) - i64::from(summary.lower_bound))
     };
+    let placed = plan.body.placement.as_ref().map(|placement| {
+        format!(
+            "placement: {} copies of each shard, apart as asked; no other changes fewer than {} nodes, nor fails over \
+             fewer than {} shards",
+            u32::from(placement.goal.replicas) + 1,
+            placement.changes,
+            placement.failovers
+        )
+    });
     let (slots, bound) = (summary.slots, summary.lower_bound);
     let bounded = match &plan.body.figures.load {
         None => format!(
@@ -239,12 +274,14 @@ fn claims(plan: &Plan) -> Vec<String> {
             load.metric.as_str()
         ),
     };
-    vec![
+    let mut claims = vec![
         bounded,
         format!(
             "table: every shard ends with the slots it says, in {} ranges before and {} after",
             summary.ranges_before, summary.ranges_after
         ),
         format!("waves: {} of at least {}, within the limits", summary.waves, summary.waves_lower_bound),
-    ]
+    ];
+    claims.extend(placed);
+    claims
 }

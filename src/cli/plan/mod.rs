@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod diff;
+mod explain;
 mod names;
 mod offline;
 mod online;
@@ -12,6 +13,7 @@ mod source;
 mod statistics;
 
 pub use args::{Driver, LimitArgs, PlanCommand};
+pub use explain::text as sentences;
 pub use names::Names;
 pub use screen::duration as span_of_seconds;
 
@@ -47,7 +49,12 @@ pub fn run(command: PlanCommand, settings: &Settings) -> Result<(), Fault> {
 }
 
 fn create_offline(file: &str, args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
-    let plan = offline::create(file, args)?;
+    let (plan, table) = offline::create(file, args)?;
+    if args.explain_slot.is_some() || args.explain_shard.is_some() {
+        let because = explain::offline(&plan, &table, args.explain_slot, args.explain_shard.as_deref())?;
+        explain::show(&because, settings.output)?;
+        return detailed_exit(args.detailed_exitcode && !plan.body.actions.is_empty());
+    }
     let view = PlanView::new(&plan, PlanLife::proposed(&plan));
     if settings.output.is_for_people() && args.curve {
         settings.output.text(&curve::draw(&view))?;

@@ -7,10 +7,10 @@ use super::source::Source;
 use super::statistics;
 use crate::cli::fault::Fault;
 use crate::domain::{
-    ActionKind, Base, DriverKind, Fingerprint, Goal, Intent, Limits, NodeId, Objective, Plan, PlanId, Principal, Shard,
-    ShardId, ShardState, SlotRange, Statistics, Tolerance, Weight,
+    ActionKind, Base, DriverKind, Fingerprint, Goal, Intent, Limits, NodeId, NodeState, Objective, PlacementGoal, Plan,
+    PlanBody, PlanId, Principal, Shard, ShardId, ShardState, SlotRange, SlotTable, Statistics, Tolerance, Weight,
 };
-use crate::plan::{self, Input, Looked};
+use crate::plan::{self, Input, Looked, PlacementInput};
 
 /// How long an offline plan says it may be used.
 const TTL_MS: u64 = 24 * 3600 * 1000;
@@ -20,11 +20,11 @@ const LOAD_TOLERANCE: Tolerance = Tolerance(50_000);
 /// Most shards that are added at once.
 const ADD_MAX: u32 = 4096;
 
-/// The plan that brings the cluster of the file to what the arguments want.
+/// The plan that brings the cluster of the file to what the arguments want, and the owners it stands on.
 ///
 /// # Errors
 /// Invalid input naming the argument, or what makes the goal infeasible.
-pub fn create(file: &str, args: &CreateArgs) -> Result<Plan, Fault> {
+pub fn create(file: &str, args: &CreateArgs) -> Result<(Plan, SlotTable), Fault> {
     let goal = goal(args)?;
     let limits = limits(args)?;
     if file == "-" && args.stats.as_deref() == Some("-") {
@@ -40,7 +40,10 @@ pub fn create(file: &str, args: &CreateArgs) -> Result<Plan, Fault> {
     let driver = args.driver.unwrap_or_default().kind();
     let objective = args.objective.map(ObjectiveArg::objective).unwrap_or_default();
     let reason = args.reason.clone().unwrap_or_default();
-    wanted.plan((goal, objective), statistics.as_ref(), driver, &limits, reason)
+    let table = wanted.source.table.clone();
+    let asked = Asked { goal, objective, placement: args.placement() };
+    let plan = wanted.plan(asked, statistics.as_ref(), driver, &limits, reason)?;
+    Ok((plan, table))
 }
 
 /// The goal of the arguments.
@@ -94,6 +97,13 @@ fn limits(args: &CreateArgs) -> Result<Limits, Fault> {
     args.limits.apply(&mut limits);
     limits.validate()?;
     Ok(limits)
+}
+
+/// What the plan is to reach.
+struct Asked {
+    goal: Goal,
+    objective: Objective,
+    placement: Option<PlacementGoal>,
 }
 
 /// The cluster of the file as it is wanted, and what was changed for that.
@@ -167,6 +177,9 @@ impl Wanted {
                 self.promotions.push(ActionKind::Promote { shard: shard.id.clone(), from, to });
             }
         }
+        for node in self.source.nodes.iter_mut().filter(|node| nodes.contains(&node.id)) {
+            node.state = NodeState::Draining;
+        }
         Ok(())
     }
 
@@ -227,7 +240,7 @@ impl Wanted {
 
     fn plan(
         mut self,
-        (goal, objective): (Goal, Objective),
+        Asked { goal, objective, placement }: Asked,
         statistics: Option<&Statistics>,
         driver: DriverKind,
         limits: &Limits,
@@ -240,12 +253,10 @@ impl Wanted {
         let input = Input { table, shards, lost: &lost, statistics };
         let body =
             plan::plan_for(&input, goal, objective, limits).map_err(|fault| Fault::invalid(fault.to_string()))?;
-        let mut body = plan::with_leading_actions(body, self.promotions);
-        plan::check(&input, goal, limits, &body).map_err(|faults| {
-            Fault::error(format!("the plan did not pass its own check, a defect: {}", faults.join("; ")))
-        })?;
-        body.summary.eta_seconds = plan::eta_seconds(&body, limits);
         let nodes: BTreeMap<_, _> = self.source.nodes.iter().map(|node| (&node.id, node)).collect();
+        let mut body = with_roles(body, self.promotions, &PlacementInput { shards, nodes: &nodes }, placement)?;
+        plan::check(&input, goal, limits, &body).map_err(|faults| defect(&faults))?;
+        body.summary.eta_seconds = plan::eta_seconds(&body, limits);
         let checks = plan::checks(&Looked {
             input,
             nodes: &nodes,
@@ -266,7 +277,7 @@ impl Wanted {
             id: PlanId::new("p-offline")?,
             supersedes: None,
             reverts: None,
-            intent: Intent { goal, add: self.add, drain, reweight: self.reweight, reason },
+            intent: Intent { goal, add: self.add, drain, reweight: self.reweight, reason, placement },
             base: Base { cluster_id: self.source.cluster_id.clone(), version: self.source.version, fingerprint },
             body,
             checks,
@@ -278,6 +289,28 @@ impl Wanted {
             expires_at: now.plus_ms(TTL_MS),
         })
     }
+}
+
+/// Puts the promotions before the body, or the whole placement of copies where one is asked for.
+fn with_roles(
+    body: PlanBody,
+    promotions: Vec<ActionKind>,
+    input: &PlacementInput<'_>,
+    goal: Option<PlacementGoal>,
+) -> Result<PlanBody, Fault> {
+    let Some(goal) = goal else { return Ok(plan::with_leading_actions(body, promotions)) };
+    let placed = plan::place(input, goal).map_err(|fault| Fault::invalid(fault.to_string()))?;
+    let mut body = plan::with_leading_waves(body, placed.waves);
+    if body.actions.is_empty() {
+        body.empty_because = body.empty_because.map(|why| why + ", and every copy is where it is asked for");
+    }
+    body.placement = Some(placed.placement);
+    plan::check_placement(input, goal, &body).map_err(|faults| defect(&faults))?;
+    Ok(body)
+}
+
+fn defect(faults: &[String]) -> Fault {
+    Fault::error(format!("the plan did not pass its own check, a defect: {}", faults.join("; ")))
 }
 
 /// A shard that is added offline: its node is not known yet and goes by the shard's name.

@@ -33,6 +33,7 @@ pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
         objective: args.objective.map(ObjectiveArg::objective),
         statistics: statistics.map(|of| StatisticsView::new(&of, Timestamp(super::now()))),
         limits: policy::limits(&args.limits),
+        placement: args.placement().map(Into::into),
         revert: args.revert.as_deref().map(PlanId::new).transpose()?,
         reason: reason::text(args.reason.as_deref())?,
         ..PlanRequest::default()
@@ -112,13 +113,20 @@ pub fn list(args: &ListArgs, settings: &Settings) -> Result<(), Fault> {
     settings.output.text(&render(&columns, &plans.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Shows a plan, or what it does with one slot.
+/// Shows a plan, or what it does with one slot or one shard, and why.
 pub fn show_one(args: &ShowArgs, settings: &Settings) -> Result<(), Fault> {
     let api = Api::open(settings)?;
-    let plan = api.call(api.cluster.plan(&PlanId::new(&args.plan)?).show())?;
-    if let Some(slot) = args.slot {
-        return show_slot(&plan, Slot::new(slot)?, settings);
+    let handle = api.cluster.plan(&PlanId::new(&args.plan)?);
+    if args.slot.is_some() || args.shard.is_some() {
+        let slot = args.slot.map(Slot::new).transpose()?;
+        let shard = args.shard.as_deref().map(|text| api.shard(text)).transpose()?;
+        let answer = api.call(handle.explain(slot, shard.as_ref()))?;
+        if !settings.output.is_for_people() {
+            return settings.output.json(&answer);
+        }
+        return super::explain::show(&answer.because, settings.output);
     }
+    let plan = api.call(handle.show())?;
     if args.curve && settings.output.is_for_people() {
         settings.output.text(&curve::draw(&plan))
     } else if settings.output.is_for_people() {
@@ -126,33 +134,6 @@ pub fn show_one(args: &ShowArgs, settings: &Settings) -> Result<(), Fault> {
     } else {
         settings.output.json(&plan)
     }
-}
-
-fn show_slot(plan: &crate::wire::PlanView, slot: Slot, settings: &Settings) -> Result<(), Fault> {
-    let entry = plan.moves.iter().find(|entry| entry.ranges.iter().any(|range| range.contains(slot)));
-    let action = plan.actions.iter().find(|action| {
-        use crate::wire::plan::ActionKindView as K;
-        match &action.kind {
-            K::MoveSlots { ranges, .. } | K::AssignSlots { ranges, .. } => {
-                ranges.iter().any(|range| range.contains(slot))
-            }
-            K::RepairSlot { slot: repaired, .. } => *repaired == slot,
-            K::Promote { .. } | K::SetReplicaOf { .. } => false,
-        }
-    });
-    if !settings.output.is_for_people() {
-        let entry = entry.map(|entry| serde_json::json!({"from": entry.from, "to": entry.to}));
-        return settings.output.json(&serde_json::json!({"slot": slot, "move": entry, "action": action}));
-    }
-    let text = match (entry, action) {
-        (Some(entry), Some(action)) => {
-            let from = entry.from.as_ref().map_or("nobody", |from| from.as_str());
-            let id = action.id.0;
-            format!("Slot {slot} goes from {from} to {} in action {id} of plan {}.", entry.to, plan.id)
-        }
-        _ => format!("Plan {} leaves slot {slot} where it is.", plan.id),
-    };
-    settings.output.text(&text)
 }
 
 /// Compares two plans.

@@ -2,10 +2,10 @@
 
 use super::{Cluster, Request};
 use crate::client::ClientError;
-use crate::domain::{ActionId, PlanId};
+use crate::domain::{ActionId, PlanId, ShardId, Slot};
 use crate::wire::{
-    ApprovalRequest, EndRequest, FailedRequest, PlanAnswer, PlanDiff, PlanView, ReasonRequest, RolloutAnswer,
-    RolloutView, SteerRequest, ThrottleRequest,
+    ApprovalRequest, EndRequest, FailedRequest, PlanAnswer, PlanDiff, PlanExplainView, PlanView, ReasonRequest,
+    RolloutAnswer, RolloutView, SteerRequest, ThrottleRequest,
 };
 
 /// One plan of a cluster.
@@ -57,6 +57,21 @@ impl PlanHandle {
     /// [`ClientError`].
     pub async fn diff(&self, other: &PlanId) -> Result<PlanDiff, ClientError> {
         self.cluster.client.call(Request::get(self.path(&format!("/diff/{other}")))).await
+    }
+
+    /// Why it moves a slot or leaves it, or why a shard gives, takes or neither: exactly one of them is given.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn explain(&self, slot: Option<Slot>, shard: Option<&ShardId>) -> Result<PlanExplainView, ClientError> {
+        let mut request = Request::get(self.path("/explain"));
+        if let Some(slot) = slot {
+            request = request.query("slot", slot.to_string());
+        }
+        if let Some(shard) = shard {
+            request = request.query("shard", shard.as_str());
+        }
+        self.cluster.client.call(request).await
     }
 
     /// Approves it by its digest.

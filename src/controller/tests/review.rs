@@ -91,25 +91,31 @@ async fn a_slot_is_explained() {
     let pinned = explain(3);
     assert_eq!((pinned.plan.as_ref(), pinned.owner.as_ref()), (Some(&plan.id), Some(&id("a"))));
     assert_eq!(
-        pinned.because[1..],
+        pinned.because[1..5],
         [
             "it is pinned there: no plan moves it while the shard owns it".to_owned(),
-            format!("plan {} leaves it: it is pinned", plan.id)
+            format!("plan {} is proposed:", plan.id),
+            "slot 3 stays with a".to_owned(),
+            "it is pinned: no plan moves it while a owns it".to_owned()
         ]
     );
     let moved = plan.body.moved_slots().iter().next().unwrap();
-    let sentence = explain(moved.index()).because.pop().unwrap();
-    assert!(sentence.contains("moves it to d in action a-") && sentence.ends_with("pending)"), "{sentence}");
+    let said = explain(moved.index()).because;
+    assert!(said[2].contains("to d in action a-"), "{said:#?}");
     let stays = Slot::all().find(|slot| slot.get() > 9 && !plan.body.moved_slots().contains(*slot)).unwrap();
-    let sentence = explain(stays.index()).because.pop().unwrap();
+    let subject = Subject::Slot(stays);
+    let said = stage.controller.explain_plan(&main(), &plan.id, &subject).unwrap();
     let (given, owner) = (plan.body.actions.iter(), stage.cluster().table.owner(stays).cloned());
     let given = given.filter(|action| action.kind.source() == owner.as_ref()).map(|action| action.kind.slots());
     let given: usize = given.sum();
     let before = stage.cluster().table.count_of(owner.as_ref().unwrap()) as usize;
     let (owner, kept) = (owner.unwrap(), before - given);
-    let expected =
-        format!("{owner} gives {given} of its {before} slots and keeps {kept}; which ones is the planner's choice");
-    assert!(given > 0 && sentence.contains(&expected), "{sentence}");
+    let expected = format!("{owner} keeps {kept} of its {before} slots; which ones go is chosen for few ranges");
+    assert!(given > 0 && said[2].starts_with(&expected), "{said:#?}");
+    let of_shard = stage.controller.explain_plan(&main(), &plan.id, &Subject::Shard(id("d"))).unwrap();
+    assert_eq!("d has weight 1: its share is 4096 of 16384 slots, its band 4096..=4096", of_shard[0]);
+    let unknown = stage.controller.explain_plan(&main(), &plan.id, &Subject::Shard(id("zz"))).unwrap_err();
+    assert!(matches!(unknown, ControlError::Rejected(Rejection::NotFound { .. })), "{unknown}");
 }
 
 #[tokio::test]

@@ -10,11 +10,13 @@ use crate::domain::{
 
 mod choice;
 mod damaged;
+mod explained;
 mod figures;
 mod goals;
 mod load;
 mod ranges;
 mod remedies;
+mod remembering;
 mod small;
 
 pub(super) const BALANCE: Goal = Goal::Balance { tolerance: Tolerance(0) };

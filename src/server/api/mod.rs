@@ -72,6 +72,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(plans::list_plans, plans::propose_plan))
         .routes(routes!(plans::show_plan))
         .routes(routes!(plans::compare_plans))
+        .routes(routes!(plans::explain_plan))
         .routes(routes!(review::approve_plan))
         .routes(routes!(review::reject_plan))
         .routes(routes!(review::withdraw_plan))

@@ -40,6 +40,7 @@ pub fn balance(propose: Option<bool>, reason: Option<&Text>) -> Option<Propose> 
         choice: Choice::default(),
         supersedes: None,
         reverts: None,
+        placement: None,
     })
 }
 

@@ -12,15 +12,17 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{ClusterPath, ListQuery, PlanPath, ReadQuery, WriteHeaders, tagged};
-use crate::controller::{Change, Changed, Choice, Cluster, PlanRecord, Propose};
-use crate::domain::{ClusterName, Goal, Invalid, PlanId, Rejection, ShardId, SlotSet, Statistics, Tolerance};
+use crate::controller::{Change, Changed, Choice, Cluster, PlanRecord, Propose, Subject};
+use crate::domain::{ClusterName, Goal, Invalid, PlanId, Rejection, ShardId, Slot, SlotSet, Statistics, Tolerance};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body};
 use crate::server::page::page;
-use crate::server::query::{At, Read};
+use crate::server::query::{At, Consistency, Fresh, Read, number};
 use crate::server::{App, Shared, views};
 use crate::wire::plan::MoveView;
-use crate::wire::{Fault, Page, PlanAnswer, PlanDiff, PlanItem, PlanRequest, PlanView, ShardCount, schema};
+use crate::wire::{
+    Fault, Page, PlanAnswer, PlanDiff, PlanExplainView, PlanItem, PlanRequest, PlanView, ShardCount, schema,
+};
 
 /// How a plan is proposed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -46,6 +48,30 @@ pub struct PairPath {
     /// The second plan's id.
     #[param(value_type = schema::Name, inline)]
     pub other: PlanId,
+}
+
+/// What of a plan is to be explained: a slot or a shard.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExplainQuery {
+    /// A slot.
+    #[serde(default, deserialize_with = "number")]
+    #[param(maximum = 16383)]
+    pub slot: Option<u16>,
+    /// A shard.
+    #[param(value_type = Option<schema::Name>)]
+    pub shard: Option<ShardId>,
+    /// How fresh the answer must be; `linearizable` when absent.
+    #[serde(default)]
+    #[param(inline)]
+    pub consistency: Consistency,
+}
+
+impl Fresh for ExplainQuery {
+    fn consistency(&self) -> Consistency {
+        self.consistency
+    }
 }
 
 /// The changes that a request asks for, in order.
@@ -82,7 +108,10 @@ fn proposal(request: &PlanRequest, cluster: &Cluster) -> Result<Propose, ApiErro
     });
     let statistics = statistics.transpose()?.map(Arc::new);
     let choice = Choice { objective: request.objective.unwrap_or_default(), statistics };
-    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts: request.revert.clone() })
+    let placement = request.placement.map(TryInto::try_into).transpose();
+    let placement =
+        placement.map_err(|invalid: Invalid| Fault::in_field(format!("placement.{}", invalid.what), &invalid))?;
+    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts: request.revert.clone(), placement })
 }
 
 /// The answer to a proposal.
@@ -160,6 +189,27 @@ pub async fn list_plans(
 pub async fn show_plan(State(app): State<Shared>, At(path): At<PlanPath>, _: Read) -> Result<Response, ApiError> {
     let (cluster, record) = app.plan(&path)?;
     Ok(tagged(StatusCode::OK, record.revision, views::plan(&cluster, &record)))
+}
+
+/// Explain why a plan moves a slot or leaves it, or why a shard gives, takes or neither.
+#[utoipa::path(get, path = "/v1/clusters/{cluster}/plans/{plan}/explain", tag = "plans",
+    params(PlanPath, ExplainQuery),
+    responses((status = 200, description = "The reasons.", body = PlanExplainView)))]
+pub async fn explain_plan(
+    State(app): State<Shared>,
+    At(path): At<PlanPath>,
+    Read(query): Read<ExplainQuery>,
+) -> Result<Json<PlanExplainView>, ApiError> {
+    let subject = match (query.slot, &query.shard) {
+        (Some(number), None) => {
+            Subject::Slot(Slot::new(number).map_err(|invalid| ApiError::invalid("slot", &invalid.to_string()))?)
+        }
+        (None, Some(shard)) => Subject::Shard(shard.clone()),
+        _ => return Err(ApiError::malformed("either slot or shard must be given").field("slot")),
+    };
+    let because = app.controller.explain_plan(&path.cluster, &path.plan, &subject)?;
+    let slot = query.slot.and_then(|number| Slot::new(number).ok());
+    Ok(Json(PlanExplainView { plan: path.plan, slot, shard: query.shard, because }))
 }
 
 /// Compare two plans.

@@ -114,6 +114,7 @@ pub async fn refresh_plan(
         choice,
         supersedes: Some(path.plan.clone()),
         reverts: plan.reverts.clone(),
+        placement: plan.intent.placement,
     };
     let caller = input.caller(request.reason.as_ref());
     let changed = app.controller.change(&caller, &path.cluster, Vec::new(), Some(propose), false).await;

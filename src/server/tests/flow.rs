@@ -244,6 +244,32 @@ async fn slots_and_keys_are_looked_up() {
 }
 
 #[tokio::test]
+async fn a_plan_is_explained_per_slot_and_per_shard() {
+    let server = Server::start().await;
+    server.import_two().await;
+    let (href, _) = proposed(&server).await;
+    let slot = server.get(&format!("{href}/explain?slot=1")).await.json();
+    assert_eq!(1, slot["slot"]);
+    assert!(slot["because"][0].as_str().unwrap().starts_with("slot 1 "), "{slot}");
+    let shard = server.get(&format!("{href}/explain?shard={}", "a".repeat(40))).await.json();
+    assert!(shard["because"][0].as_str().unwrap().contains(" of 16384 slots, its band "), "{shard}");
+    assert_eq!("not-found", server.get(&format!("{href}/explain?shard=nobody")).await.problem(404));
+    for query in ["", "?slot=1&shard=a", "?slot=01", "?slot=16384", "?plan=1"] {
+        let answer = server.get(&format!("{href}/explain{query}")).await;
+        assert!(matches!(answer.status, 400 | 422), "{query}: {}", answer.status);
+    }
+    let place = r#"{"placement":{"replicas":1,"spread":"zone"}}"#;
+    let refused = server.as_role(Role::Operator, "POST", &format!("{CLUSTER}/plans?dry_run=true"), place).await;
+    let detail = refused.json()["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(refused.status == 422 && detail.contains("is not known"), "{} {detail}", refused.status);
+    assert_eq!("placement", refused.json()["field"]);
+    let none = r#"{"placement":{"replicas":0,"spread":"zone"}}"#;
+    let refused = server.as_role(Role::Operator, "POST", &format!("{CLUSTER}/plans?dry_run=true"), none).await;
+    assert_eq!("invalid", refused.problem(422));
+    assert_eq!("placement.replicas", refused.json()["field"]);
+}
+
+#[tokio::test]
 async fn movers_touch_no_cluster_that_moves_by_itself() {
     let server = Server::start_with(crate::server::ServerConfig::default(), DriverKind::Flip).await;
     server.import_two().await;

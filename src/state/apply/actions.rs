@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::Cluster;
 use super::effect::{Way, arrive, depart, give_up};
 use super::fresh::refuse_state;
+use super::roles::hindrance;
 use super::rollout::{end_when_idle, running, running_mut};
 use super::{Context, Step, TEXT_MAX_BYTES, count, cut};
 use crate::domain::{
@@ -63,6 +64,11 @@ pub(super) fn begin(
     let mut load = Load::of(cluster, id);
     let mut landed = 0;
     for action in &todo {
+        let record = &cluster.plans[id];
+        let rollout = record.rollout.as_ref().expect("looked up before");
+        if let Some(why) = hindrance(cluster, &record.plan.body, rollout, action, way) {
+            return Err(refuse(action.id, why));
+        }
         load.admit(action, way)?;
         let at_once = depart(cluster, action, way, overlap_ms);
         let state = if way == Way::Back { S::Reverting } else { S::Begun };

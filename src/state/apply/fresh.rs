@@ -1,9 +1,10 @@
 //! Whether a plan still stands on what it was computed from.
 
 use super::super::Cluster;
+use super::roles::Roles;
 use crate::domain::{
-    Action, ActionKind, CheckLevel, Fingerprint, Instant, NodeId, NodeState, Plan, PlanId, PlanState, Rejection,
-    ShardBounds, ShardChange, ShardId, ShardState, SlotRange, SlotSet,
+    Action, ActionKind, CheckLevel, Fingerprint, Instant, NodeState, Plan, PlanId, PlanState, Rejection, ShardBounds,
+    ShardChange, ShardId, ShardState, SlotRange, SlotSet,
 };
 
 /// Most sentences about one plan: the first ones tell enough.
@@ -24,7 +25,7 @@ impl Cluster {
         let same = self.fingerprint(&moved) == plan.base.fingerprint;
         let mut changes = if same { Vec::new() } else { self.changes_of_shards(plan) };
         changes.extend(plan.body.shards.iter().filter_map(|then| self.changed_bounds(then)));
-        changes.extend(plan.body.actions.iter().filter_map(|action| self.unmet(action)));
+        changes.extend(self.unmet_actions(plan));
         if !same && changes.is_empty() {
             changes.push("the primary of a shard, or the set of shards, is not what it was".to_owned());
         }
@@ -73,8 +74,25 @@ impl Cluster {
             .map(|(name, then, now)| format!("shard {id} had {name} {} and has {}", shown(then), shown(now)))
     }
 
-    /// Why an action cannot be carried out on the cluster as it is; none when it can.
-    pub(super) fn unmet(&self, action: &Action) -> Option<String> {
+    /// Why actions cannot be carried out one after another on the cluster as it is, and what the placement counts on in
+    /// vain.
+    fn unmet_actions(&self, plan: &Plan) -> Vec<String> {
+        let about_roles =
+            |action: &Action| matches!(action.kind, ActionKind::Promote { .. } | ActionKind::SetReplicaOf { .. });
+        let placement = plan.body.placement.as_ref();
+        let needed = placement.is_some() || plan.body.actions.iter().any(about_roles);
+        let mut roles = needed.then(|| Roles::of(self));
+        let mut unmet: Vec<String> =
+            plan.body.actions.iter().filter_map(|action| self.unmet(action, roles.as_mut())).collect();
+        if let (Some(placement), Some(roles)) = (placement, &roles)
+            && unmet.is_empty()
+        {
+            unmet.extend(roles.misplaced(placement));
+        }
+        unmet
+    }
+
+    fn unmet<'a>(&'a self, action: &'a Action, roles: Option<&mut Roles<'a>>) -> Option<String> {
         let id = action.id;
         match &action.kind {
             ActionKind::MoveSlots { from, to, ranges } => self
@@ -85,8 +103,8 @@ impl Cluster {
                 .unmet_target(to)
                 .or_else(|| self.unmet_owner(ranges, from.as_ref()))
                 .or_else(|| from.as_ref().and_then(|from| self.unmet_loss(from))),
-            ActionKind::Promote { shard, from, to } => self.unmet_promotion(shard, from, to),
-            ActionKind::SetReplicaOf { node, shard } => self.unmet_replica(node, shard),
+            ActionKind::Promote { shard, from, to } => roles?.promote(shard, from, to),
+            ActionKind::SetReplicaOf { node, shard } => roles?.move_replica(node, shard),
             ActionKind::RepairSlot { slot, owner } => self.unmet_owner(&[SlotRange::single(*slot)], Some(owner)),
         }
         .map(|why| format!("{id}: {why}"))
@@ -118,36 +136,6 @@ impl Cluster {
         let primary = &self.shards.get(from)?.value.primary;
         let lost = self.nodes[primary].value.state == NodeState::Lost;
         (!lost).then(|| format!("the primary {primary} of shard {from} is not lost"))
-    }
-
-    fn unmet_promotion(&self, shard: &ShardId, from: &NodeId, to: &NodeId) -> Option<String> {
-        let Some(now) = self.shards.get(shard).map(|shard| &shard.value) else {
-            return Some(format!("shard {shard} does not exist"));
-        };
-        if now.primary != *from {
-            return Some(format!("the primary of shard {shard} is {}, not {from}", now.primary));
-        }
-        if !now.replicas.contains(to) {
-            return Some(format!("node {to} is no replica of shard {shard}"));
-        }
-        (self.nodes[to].value.state == NodeState::Lost).then(|| format!("node {to} is lost"))
-    }
-
-    fn unmet_replica(&self, node: &NodeId, shard: &ShardId) -> Option<String> {
-        let Some(now) = self.shard_of(node).map(|shard| &shard.value) else {
-            return Some(format!("node {node} does not exist"));
-        };
-        if now.primary == *node {
-            return Some(format!("node {node} is the primary of shard {}", now.id));
-        }
-        if now.id == *shard {
-            return Some(format!("node {node} is a replica of shard {shard} already"));
-        }
-        let active = |id: &&NodeId| self.nodes[*id].value.state == NodeState::Active;
-        if now.state == ShardState::Active && !now.nodes().filter(active).any(|id| id != node) {
-            return Some(format!("node {node} is the last active node of shard {}", now.id));
-        }
-        self.unmet_target(shard)
     }
 }
 

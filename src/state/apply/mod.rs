@@ -16,6 +16,7 @@ mod nodes;
 mod propose;
 mod revert;
 mod review;
+mod roles;
 mod rollout;
 mod tokens;
 

@@ -27,11 +27,11 @@ pub(super) fn propose(
         let why = format!("epoch {} is ahead of epoch {}", plan.base.version.epoch, cluster.epoch);
         return Err(Rejection::invalid("plan.base", &why));
     }
+    check_actions(plan)?;
     let changes = cluster.stale_because(plan);
     if !changes.is_empty() {
         return Err(Rejection::PlanStale { epoch: cluster.epoch.0, changes });
     }
-    check_actions(plan)?;
     check_author(context, plan, cluster.policy.ttl_ms)?;
     let slots = plan.body.actions.iter().map(|action| action.kind.slots()).sum::<usize>();
     let approved = check_policy(cluster, plan, slots)?;

@@ -24,6 +24,9 @@ pub struct IntentView {
     pub reweight: Vec<ShardWeight>,
     /// The operator's words; may be empty.
     pub reason: String,
+    /// The copies every active shard is to have, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<super::PlacementGoalView>,
 }
 
 /// A shard and its weight.

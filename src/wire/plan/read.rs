@@ -100,6 +100,7 @@ impl TryFrom<IntentView> for Intent {
             drain: intent.drain,
             reweight: weights("intent.reweight", intent.reweight)?,
             reason: intent.reason,
+            placement: intent.placement.map(TryInto::try_into).transpose()?,
         })
     }
 }
@@ -199,6 +200,7 @@ fn body(view: &PlanView) -> Result<PlanBody, Invalid> {
         actions,
         figures: figures(view.costs, &view.curve, view.load.as_ref())?,
         empty_because: view.empty_because.clone(),
+        placement: view.placement.clone().map(TryInto::try_into).transpose()?,
     })
 }
 

@@ -31,6 +31,7 @@ impl From<&Intent> for IntentView {
             drain: intent.drain.clone(),
             reweight: weights(&intent.reweight),
             reason: intent.reason.clone(),
+            placement: intent.placement.map(Into::into),
         }
     }
 }

@@ -47,6 +47,7 @@ fn example() -> Plan {
             drain: vec![],
             reweight: vec![],
             reason: "capacity".to_owned(),
+            placement: None,
         },
         base: Base {
             cluster_id: ClusterId::new("c-1").unwrap(),
@@ -70,6 +71,7 @@ fn example() -> Plan {
             waves: vec![vec![ActionId(1)], vec![ActionId(2)]],
             figures: Figures::default(),
             empty_because: None,
+            placement: None,
         },
         checks: vec![Check {
             code: "W1".to_owned(),

@@ -3,6 +3,7 @@
 mod compare;
 mod help;
 mod offline;
+mod placement;
 mod refused;
 mod settings;
 

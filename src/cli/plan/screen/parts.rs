@@ -7,7 +7,7 @@ use super::{Screen, WIDTH, fit};
 use crate::cli::output::Style;
 use crate::cli::plan::names::Names;
 use crate::domain::{CheckLevel, Instant, PlanState, ShardState, SlotRange};
-use crate::wire::plan::{ActionKindView, CheckView, PlanView, ShardChangeView, ShardWeight};
+use crate::wire::plan::{ActionKindView, CheckView, PlacementView, PlanView, ShardChangeView, ShardWeight, SpreadView};
 use crate::wire::timestamp::Timestamp;
 
 /// Most shards listed without `--full`.
@@ -37,6 +37,9 @@ impl Screen<'_> {
         );
         if summary.assigned > 0 {
             let _ = writeln!(text, "  {} slots without an owner get one", summary.assigned);
+        }
+        if let Some(placement) = &self.plan.placement {
+            let _ = writeln!(text, "  {}", placed(placement));
         }
         let mut facts = Vec::new();
         let sizes = [
@@ -183,6 +186,22 @@ impl Screen<'_> {
     }
 }
 
+/// `3 nodes change their shard (bound 3), 1 failover (bound 1): 2 replicas a shard, apart by zone`.
+fn placed(placement: &PlacementView) -> String {
+    let spread = match placement.goal.spread {
+        SpreadView::Zone => "zone",
+        SpreadView::Host => "host",
+    };
+    format!(
+        "{} change shard (bound {}), {} (bound {}): {} a shard, apart by {spread}",
+        count(u64::from(placement.changes), "node"),
+        placement.lower_bound,
+        count(u64::from(placement.failovers), "failover"),
+        placement.failovers_lower_bound,
+        count(u64::from(placement.goal.replicas), "replica"),
+    )
+}
+
 /// A step that moves no slots.
 fn other_action(kind: &ActionKindView, names: &Names) -> Option<String> {
     Some(match kind {
@@ -220,7 +239,9 @@ pub(super) fn title(plan: &PlanView, names: &Names) -> String {
         }
     }
     let promoted = plan.actions.iter().filter(|action| matches!(action.kind, ActionKindView::Promote { .. })).count();
-    if promoted > 0 {
+    if let Some(goal) = plan.intent.placement {
+        words.push(format!("place {}", count(u64::from(goal.replicas), "replica")));
+    } else if promoted > 0 {
         words.push(format!("promote {}", count(promoted as u64, "replica")));
     }
     if words.is_empty() { "rebalance".to_owned() } else { words.join("; ") }

@@ -55,6 +55,7 @@ fn plan() -> Plan {
             drain: vec![],
             reweight: vec![],
             reason: "capacity for spring sale".to_owned(),
+            placement: None,
         },
         base: Base {
             cluster_id: ClusterId::new("c-1").unwrap(),
