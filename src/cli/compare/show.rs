@@ -18,6 +18,7 @@ pub fn text(comparison: &Comparison) -> String {
     text.push('\n');
     text += &event_table(comparison);
     text.push('\n');
+    text += "Stale views (spread, load), copies along the preference list (nodes, zones, moved), look-up:\n";
     text += &client_table(comparison);
     text.push('\n');
     for outcome in &comparison.outcomes {
@@ -48,8 +49,8 @@ fn event_table(comparison: &Comparison) -> String {
         right("MOVED"),
         right("/LEAST"),
         right("STRAY"),
-        right("HEAVIEST"),
-        right("LIGHTEST"),
+        right("HEAVY"),
+        right("LIGHT"),
         right("CV"),
         right("HEIRS"),
         right("HEIR x"),
@@ -79,12 +80,11 @@ fn client_table(comparison: &Comparison) -> String {
         left("FAMILY"),
         right("SPREAD"),
         right("MAX"),
-        right("VIEW LOAD"),
-        right("COPIES"),
+        right("LOAD"),
         right("NODES"),
         right("ZONES"),
-        right("COPIES MOVED"),
-        right("LOOKUP ns"),
+        right("MOVED"),
+        right("LOOKUP"),
         right("MEMORY"),
         right("TOLD"),
     ];
@@ -94,11 +94,10 @@ fn client_table(comparison: &Comparison) -> String {
             figures.views.spread_mean.to_string(),
             figures.views.spread_max.to_string(),
             figures.views.load_max.to_string(),
-            copies.copies.to_string(),
             percent(copies.distinct_nodes),
             copies.distinct_zones.map_or_else(|| "-".to_owned(), percent),
             percent(copies.moved),
-            format!("{:.1}", Millionths(figures.lookup_ps.saturating_mul(1000))),
+            format!("{:.1} ns", Millionths(figures.lookup_ps.saturating_mul(1000))),
             bytes(figures.memory_bytes),
             bytes(figures.metadata_bytes),
         ]

@@ -54,6 +54,7 @@ const COMMANDS: &[&str] = &[
     "slot show",
     "slot explain",
     "slot of-key",
+    "compare",
     "member",
     "member list",
     "token",
