@@ -68,7 +68,6 @@ impl<'a> Roles<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::domain::{Action, ActionId, ActionProgress, Instant, RolloutState};
@@ -96,7 +95,7 @@ mod tests {
             started_at: Instant(0),
             ended_at: None,
             slots_per_second: None,
-            actions: actions.collect::<BTreeMap<_, _>>(),
+            actions: actions.collect(),
         };
         let roles = Roles::of(&plan.body, &rollout);
         let may = |back| kinds.iter().map(|kind| !roles.waits(kind, back)).collect();
