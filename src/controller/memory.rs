@@ -20,9 +20,9 @@ pub fn remembered(cluster: &Cluster) -> Memory {
         for action in record.plan.body.actions.iter().rev() {
             if let (ActionKind::MoveSlots { .. } | ActionKind::AssignSlots { .. }, Some(ActionState::Done)) =
                 (&action.kind, rollout.state_of(action.id))
-                && let Some(from) = action.kind.source()
+                && let (Some(from), Some(to)) = (action.kind.source(), action.kind.target())
             {
-                memory.remember(from, action.kind.ranges());
+                memory.remember(from, to, action.kind.ranges());
             }
         }
     }

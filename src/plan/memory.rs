@@ -17,15 +17,21 @@ use crate::domain::{Goal, ShardId, Slot, SlotRange, SlotSet, Tolerance};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     earlier: BTreeMap<ShardId, SlotSet>,
+    /// Where the latest move that is noted took each slot.
+    came_to: BTreeMap<ShardId, SlotSet>,
     known: SlotSet,
 }
 
 impl Memory {
-    /// Notes an earlier owner of slots. What was noted first stays: note the latest moves first.
-    pub fn remember(&mut self, shard: &ShardId, ranges: &[SlotRange]) {
+    /// Notes that slots were moved. What was noted first stays: note the latest moves first. A slot that is where it came
+    /// from earlier has come home, and the owner in between is forgotten.
+    pub fn remember(&mut self, from: &ShardId, to: &ShardId, ranges: &[SlotRange]) {
         for slot in ranges.iter().flat_map(|range| range.slots()) {
             if self.known.insert(slot) {
-                self.earlier.entry(shard.clone()).or_default().insert(slot);
+                self.earlier.entry(from.clone()).or_default().insert(slot);
+                self.came_to.entry(to.clone()).or_default().insert(slot);
+            } else if self.came_to.get(from).is_some_and(|slots| slots.contains(slot)) {
+                self.earlier.values_mut().for_each(|slots| drop(slots.remove(slot)));
             }
         }
     }

@@ -130,13 +130,13 @@ mod tests {
     #[test]
     fn faults_are_told_with_their_line() {
         for (slots, wanted) in [
-            ("{\"slot\":1,\"keys\":1},\n{\"slot\":1,\"keys\":2}\n", "slot 1 is listed twice at line 4"),
-            ("{\"slot\":1,\"keys\":1},\n{\"slot\":2,\"bytes\":2}\n", "slot 2 has other figures than slot 1 at line 4"),
-            ("{\"slot\":1}\n", "slot 1 has none of keys, bytes and ops at line 3"),
-            ("{\"slot\":16384,\"keys\":1}\n", "not in 0..=16383 at line 3"),
-            ("{\"slot\":1,\"keys\":-1}\n", "invalid value: integer `-1`, expected u64 at line 3"),
-            ("{\"slot\":1,\"keys\":1,\"hits\":1}\n", "unknown field `hits`"),
-            ("{\"slot\":1,\"keys\":18446744073709551616}\n", "at line 3"),
+            ("{\"slot\":1,\"keys\":1},\n{\"slot\":1,\"keys\":2}", "slot 1 is listed twice at line 4"),
+            ("{\"slot\":1,\"keys\":1},\n{\"slot\":2,\"bytes\":2}", "slot 2 has other figures than slot 1 at line 4"),
+            ("{\"slot\":1}", "slot 1 has none of keys, bytes and ops at line 3"),
+            ("{\"slot\":16384,\"keys\":1}", "not in 0..=16383 at line 3"),
+            ("{\"slot\":1,\"keys\":-1}", "invalid value: integer `-1`, expected u64 at line 3"),
+            ("{\"slot\":1,\"keys\":1,\"hits\":1}", "unknown field `hits`"),
+            ("{\"slot\":1,\"keys\":18446744073709551616}", "at line 3"),
         ] {
             let found = fault(slots);
             assert!(found.contains(wanted), "{found:?} for {slots:?}");

@@ -68,7 +68,6 @@ impl<'a> Roles<'a> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::domain::{Action, ActionId, ActionProgress, Instant, RolloutState};
     use crate::state::fixture::{id, principal};

@@ -136,7 +136,7 @@ fn a_slot_that_goes_home_and_one_without_an_owner_are_explained() {
     let mut cluster = example();
     cluster.add(1);
     let mut memory = Memory::default();
-    memory.remember(&id(4), &[range(4100, 4199)]);
+    memory.remember(&id(4), &id(2), &[range(4100, 4199)]);
     let body =
         crate::plan::plan_remembering(&cluster.input(), BALANCE, crate::domain::Objective::Ranges, &limits(), &memory)
             .unwrap();
