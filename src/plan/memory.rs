@@ -31,7 +31,7 @@ impl Memory {
                 self.earlier.entry(from.clone()).or_default().insert(slot);
                 self.came_to.entry(to.clone()).or_default().insert(slot);
             } else if self.came_to.get(from).is_some_and(|slots| slots.contains(slot)) {
-                self.earlier.values_mut().for_each(|slots| drop(slots.remove(slot)));
+                self.earlier.values_mut().for_each(|slots| _ = slots.remove(slot));
             }
         }
     }

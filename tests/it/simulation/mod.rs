@@ -1,6 +1,7 @@
 //! Three and five members in one process, on a simulated network, clock and disk: the real store, raft, state,
 //! controller, executor and HTTP interface, driven by clients while links are cut, members crash, disks stall or fail
-//! and clocks jump. Everything follows from the seed: a run that fails is repeated by it.
+//! and clocks jump. Everything follows from the seed: a run that fails is repeated by it. Each seed has a process of its
+//! own, because tokio numbers tasks by process, and the order in which a crash drops them follows from the numbers.
 //!
 //!     SLOTKEEPER_SEED=17 cargo test --test it simulation -- --nocapture
 //!     SLOTKEEPER_SEEDS=10000 cargo test --test it simulation        (or: make soak SEEDS=10000)
@@ -17,10 +18,12 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use self::oracle::Counts;
@@ -30,6 +33,11 @@ use self::world::World;
 const SEEDS: u64 = 100;
 /// Seeds whose runs are compared; some of them change the group.
 const COMPARED: [u64; 3] = [2, 7, 8];
+
+/// The test that runs one seed when it is told one.
+const TEST: &str = "simulation::whatever_goes_wrong_the_promises_hold_and_the_group_recovers";
+/// What begins the line with the outcome of a process.
+const OUTCOME: &str = "outcome: ";
 
 /// What a run is told beside its seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,9 +49,11 @@ struct Options {
 }
 
 /// How a run went.
+#[derive(Serialize, Deserialize)]
 struct Outcome {
     violation: Option<String>,
     trace: u64,
+    #[serde(skip)]
     log: String,
     counts: Counts,
     simulated_ms: u64,
@@ -73,6 +83,37 @@ fn run(seed: u64, options: Options) -> Outcome {
     Outcome { violation, trace, log, counts, simulated_ms: world.now_ms }
 }
 
+/// Runs one seed in a process of its own.
+fn run_apart(seed: u64, options: Options) -> Outcome {
+    let flag = |on| if on { "1" } else { "0" };
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", TEST, "--nocapture"])
+        .env("SLOTKEEPER_SEED", seed.to_string())
+        .env("SLOTKEEPER_LYING", flag(options.lying))
+        .env("SLOTKEEPER_LOG", flag(options.logging))
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .output()
+        .expect("another process of this test");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (log, outcome) = text.split_once(OUTCOME).unwrap_or_else(|| {
+        panic!("seed {seed}: {}, no outcome\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr))
+    });
+    let outcome: Outcome = serde_json::from_str(outcome.lines().next().unwrap_or_default()).expect("as it was written");
+    Outcome { log: log.to_owned(), ..outcome }
+}
+
+/// What a process does that runs one seed.
+fn run_here(seed: u64) {
+    let on = |name| number(name).is_some_and(|number| number > 0);
+    let options = Options { lying: on("SLOTKEEPER_LYING"), logging: number("SLOTKEEPER_LOG") != Some(0) };
+    let outcome = run(seed, options);
+    let json = serde_json::to_string(&outcome).expect("a struct of numbers and text");
+    println!("{}\n{OUTCOME}{json}", outcome.log);
+    println!("{:?}, {} ms, trace {:016x}", outcome.counts, outcome.simulated_ms, outcome.trace);
+    assert_eq!(None, outcome.violation, "seed {seed}");
+}
+
 /// Files that need not outlive the run are best in memory.
 fn temporary() -> TempDir {
     let memory = PathBuf::from("/dev/shm");
@@ -96,10 +137,6 @@ fn run_all(seeds: std::ops::Range<u64>, options: Options) -> Tally {
     let (next, started) = (AtomicU64::new(seeds.start), Instant::now());
     let tally = Mutex::new(Tally::default());
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let one = |seed| {
-        // A thread of its own: nothing that a thread keeps goes from one run into the next.
-        std::thread::scope(|scope| scope.spawn(move || run(seed, options)).join())
-    };
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -108,17 +145,11 @@ fn run_all(seeds: std::ops::Range<u64>, options: Options) -> Tally {
                     if seed >= seeds.end || tally.lock().unwrap().failed.is_some() {
                         return;
                     }
-                    let outcome = one(seed);
+                    let outcome = run_apart(seed, options);
                     let mut tally = tally.lock().unwrap();
                     tally.seeds += 1;
-                    let violation = match outcome {
-                        Ok(outcome) => {
-                            tally.counts += outcome.counts;
-                            outcome.violation
-                        }
-                        Err(_) => Some("it panicked".to_owned()),
-                    };
-                    if let Some(violation) = violation {
+                    tally.counts += outcome.counts;
+                    if let Some(violation) = outcome.violation {
                         tally.failed.get_or_insert((seed, violation));
                     }
                     if tally.seeds.is_multiple_of(1000) {
@@ -136,9 +167,7 @@ fn run_all(seeds: std::ops::Range<u64>, options: Options) -> Tally {
 #[test]
 fn whatever_goes_wrong_the_promises_hold_and_the_group_recovers() {
     if let Some(seed) = number("SLOTKEEPER_SEED") {
-        let outcome = run(seed, Options { logging: true, ..Options::default() });
-        println!("{}{:?}, {} ms, trace {:016x}", outcome.log, outcome.counts, outcome.simulated_ms, outcome.trace);
-        assert_eq!(None, outcome.violation, "seed {seed}");
+        run_here(seed);
         return;
     }
     let seeds = number("SLOTKEEPER_SEEDS").unwrap_or(SEEDS);
@@ -157,12 +186,11 @@ fn whatever_goes_wrong_the_promises_hold_and_the_group_recovers() {
 fn a_run_is_repeated_exactly_by_its_seed() {
     let mut changes = 0;
     for seed in COMPARED {
-        let [first, second] = [(); 2].map(|()| {
-            std::thread::spawn(move || run(seed, Options { logging: true, ..Options::default() })).join().unwrap()
-        });
+        let [first, second] = [(); 2].map(|()| run_apart(seed, Options { logging: true, ..Options::default() }));
         let differs = first.log.lines().zip(second.log.lines()).find(|(a, b)| a != b);
         assert_eq!(None, differs, "seed {seed}");
         assert_eq!(first.trace, second.trace, "seed {seed}");
+        assert!(first.log.lines().count() > 100, "a log: {}", first.log);
         changes += first.counts.promoted + first.counts.removed;
     }
     assert!(changes > 0, "the group changes in these runs too");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
 use slotkeeper::domain::{ActionId, ActionState, Digest, MemberId, PlanId, SLOT_COUNT, Version};
 use slotkeeper::driver::Direction;
 use slotkeeper::raft::Status;
@@ -44,7 +45,7 @@ pub struct Oracle {
 }
 
 /// How much was done.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     pub writes: u64,
     pub unknown: u64,
