@@ -1,15 +1,16 @@
 //! A whole plan (targets, slots, actions, waves) of 16384 slots. Targets: 1 ms for a typical change of 1000 shards, 10 ms for
-//! the worst case, where every slot has a random owner and every shard a new weight.
+//! the worst case, where every slot has a random owner and every shard a new weight; 50 ms for balancing load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use slotkeeper::domain::{
-    DriverKind, Goal, Host, Node, NodeId, NodeState, PlacementGoal, Shard, ShardId, ShardState, Slot, SlotRange,
-    SlotTable, Spread, Tolerance, Weight, Zone,
+    DriverKind, Goal, Host, LoadMetric, Node, NodeId, NodeState, Objective, PlacementGoal, Shard, ShardId, ShardState,
+    Slot, SlotRange, SlotTable, Spread, Statistics, Tolerance, Weight, Zone,
 };
-use slotkeeper::plan::{Input, PlacementInput, check, place, plan};
+use slotkeeper::plan::{Input, PlacementInput, check, place, plan, plan_for};
 
 const SLOTS: usize = 16384;
 
@@ -84,7 +85,41 @@ fn planner(criterion: &mut Criterion) {
     group.bench_function("check/worst/1000", |bencher| {
         bencher.iter(|| check(black_box(&cluster.input()), goal, &limits, &body));
     });
+    with_statistics(&mut group);
     group.finish();
+}
+
+/// Lognormal loads of σ = 0.6; one shard more, one draining.
+fn with_statistics(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let limits = DriverKind::Redis.default_limits();
+    let mut statistics = Statistics::new(&[LoadMetric::Bytes], None).expect("a column");
+    let mut state = 7_u64;
+    let mut unit = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) + 1) as f64 / (1_u64 << 31) as f64
+    };
+    for slot in 0..SLOTS {
+        let normal = (-2.0 * unit().ln()).sqrt() * (std::f64::consts::TAU * unit()).cos();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a load between 0 and 10^8")]
+        let load = (1e6 * (0.6 * normal).exp()) as u64;
+        statistics.add(Slot::at(slot), &[load]).expect("once");
+    }
+    for shards in [10, 100, 1000] {
+        let cluster = Cluster::typical(shards);
+        let input = Input { statistics: Some(&statistics), ..cluster.input() };
+        let goal = Goal::BalanceLoad { metric: LoadMetric::Bytes, tolerance: Tolerance(50_000) };
+        group.bench_function(format!("load/{shards}"), |bencher| {
+            bencher.iter(|| plan(black_box(&input), goal, &limits));
+        });
+        let body = plan(&input, goal, &limits).expect("feasible");
+        group.bench_function(format!("check/load/{shards}"), |bencher| {
+            bencher.iter(|| check(black_box(&input), goal, &limits, &body));
+        });
+        let goal = Goal::Balance { tolerance: Tolerance(0) };
+        group.bench_function(format!("bytes/{shards}"), |bencher| {
+            bencher.iter(|| plan_for(black_box(&input), goal, Objective::Bytes, &limits));
+        });
+    }
 }
 
 /// 1000 shards of three nodes over 300 hosts in six zones: every node at random, so that two thirds of the copies are

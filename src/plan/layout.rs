@@ -18,7 +18,7 @@ pub(super) struct Flow {
 }
 
 /// Above so many runs a table is laid out once only: there are enough pieces then for one way to be as good as another.
-const TRIED_RUNS_MAX: usize = 4096;
+const TRIED_RUNS_MAX: usize = 256;
 
 /// The owner of every slot afterwards. `owners` may hold `flow.give.len() − 1` for nobody; `pinned` slots stay.
 ///

@@ -66,15 +66,17 @@ fn rows<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SlotFigures>, D::Error
             let mut rows: Vec<SlotFigures> = Vec::new();
             let mut seen = SlotSet::new();
             while let Some(row) = list.next_element::<SlotFigures>()? {
+                // The line that the reader adds may be the one after the row.
+                let fault =
+                    |why: &str| Err(A::Error::custom(format!("slots[{}]: slot {} {why}", rows.len(), row.slot)));
                 if !seen.insert(row.slot) {
-                    return Err(A::Error::custom(format!("slot {} is listed twice", row.slot)));
+                    return fault("is listed twice");
                 }
                 if row.metrics().is_empty() {
-                    return Err(A::Error::custom(format!("slot {} has none of keys, bytes and ops", row.slot)));
+                    return fault("has none of keys, bytes and ops");
                 }
                 if rows.first().is_some_and(|first| first.metrics() != row.metrics()) {
-                    let why = format!("slot {} has other figures than slot {}", row.slot, rows[0].slot);
-                    return Err(A::Error::custom(why));
+                    return fault(&format!("has other figures than slot {}", rows[0].slot));
                 }
                 rows.push(row);
             }
@@ -128,15 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_with_their_line() {
+    fn faults_are_told_with_their_place() {
         for (slots, wanted) in [
-            ("{\"slot\":1,\"keys\":1},\n{\"slot\":1,\"keys\":2}", "slot 1 is listed twice at line 4"),
-            ("{\"slot\":1,\"keys\":1},\n{\"slot\":2,\"bytes\":2}", "slot 2 has other figures than slot 1 at line 4"),
-            ("{\"slot\":1}", "slot 1 has none of keys, bytes and ops at line 3"),
-            ("{\"slot\":16384,\"keys\":1}", "not in 0..=16383 at line 3"),
-            ("{\"slot\":1,\"keys\":-1}", "invalid value: integer `-1`, expected u64 at line 3"),
-            ("{\"slot\":1,\"keys\":1,\"hits\":1}", "unknown field `hits`"),
-            ("{\"slot\":1,\"keys\":18446744073709551616}", "at line 3"),
+            ("{\"slot\":1,\"keys\":1},\n{\"slot\":1,\"keys\":2}\n", "slots[1]: slot 1 is listed twice at line "),
+            (
+                "{\"slot\":1,\"keys\":1},\n{\"slot\":2,\"bytes\":2}\n",
+                "slots[1]: slot 2 has other figures than slot 1 at line ",
+            ),
+            ("{\"slot\":1}\n", "slots[0]: slot 1 has none of keys, bytes and ops at line "),
+            ("{\"slot\":16384,\"keys\":1}\n", "not in 0..=16383 at line 3"),
+            ("{\"slot\":1,\"keys\":-1}\n", "invalid value: integer `-1`, expected u64 at line 3"),
+            ("{\"slot\":1,\"keys\":1,\"hits\":1}\n", "unknown field `hits`"),
+            ("{\"slot\":1,\"keys\":18446744073709551616}\n", "at line 3"),
         ] {
             let found = fault(slots);
             assert!(found.contains(wanted), "{found:?} for {slots:?}");
