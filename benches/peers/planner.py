@@ -9,6 +9,7 @@ PyPI (`pip install swift`, in a virtual environment); where it cannot be importe
 """
 
 import ctypes
+import importlib
 import json
 import subprocess
 import sys
@@ -128,8 +129,7 @@ def swift(before, after):
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else "target/release/slotkeeper"
     try:
-        import swift.common.ring  # noqa: F401
-
+        importlib.import_module("swift.common.ring")
         with_swift = True
     except ImportError as why:
         print(f"Swift is not here ({why}): pip install swift", file=sys.stderr)
