@@ -72,16 +72,14 @@ async fn many_changes_are_published_at_most_once_in_fifty_milliseconds() {
             controller.cluster(&main()).unwrap().version()
         }
     });
-    let mut last = None;
-    let mut writer = Some(writer);
+    let (mut last, mut writer) = (None, writer);
     while last.is_none_or(|last| seen < last) {
-        seen = publisher.wait_newer(&main(), seen, LONG).await.unwrap().topology.version;
-        publications += 1;
-        if writer.as_ref().is_some_and(tokio::task::JoinHandle::is_finished) {
-            last = Some(writer.take().unwrap().await.unwrap());
-        }
-        if last.is_none() && publications > 40 {
-            break;
+        tokio::select! {
+            newer = publisher.wait_newer(&main(), seen, LONG) => {
+                seen = newer.unwrap().topology.version;
+                publications += 1;
+            }
+            version = &mut writer, if last.is_none() => last = Some(version.unwrap()),
         }
     }
     let most = before.elapsed().as_millis() / 50 + 2;
