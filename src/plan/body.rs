@@ -19,7 +19,7 @@ pub(super) fn owners(survey: &Survey<'_>, aim: &Aim, may_move: impl Fn(usize) ->
     if give.iter().all(|&slots| slots == 0) {
         return survey.owners.clone();
     }
-    layout::choose(&survey.owners, |slot| !may_move(slot), Flow { give, take })
+    layout::choose(&survey.owners, |slot| !may_move(slot), &Flow { give, take })
 }
 
 /// The body that turns the owners now into these. `aim.targets` must be their counts.

@@ -24,7 +24,7 @@ const TRIED_RUNS_MAX: usize = 256;
 ///
 /// Needs Σgive = Σtake, nobody doing both, and at least `give` slots of each shard that are not pinned. Tries the steps
 /// in other orders too, from either end of the table, and keeps what has the fewest ranges.
-pub(super) fn choose(owners: &[u16], pinned: impl Fn(usize) -> bool, flow: Flow) -> Vec<u16> {
+pub(super) fn choose(owners: &[u16], pinned: impl Fn(usize) -> bool, flow: &Flow) -> Vec<u16> {
     assert_eq!(flow.give.iter().sum::<u32>(), flow.take.iter().sum::<u32>(), "what is given is taken");
     let mut best = lay_out(owners, &pinned, flow.clone(), Order::AbsorbFirst);
     let mut fewest = ranges(&best);

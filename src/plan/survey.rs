@@ -59,8 +59,19 @@ impl<'a> Survey<'a> {
         let total = u32::try_from(SLOT_COUNT).expect("16384");
         check_feasible(input.shards, &bounds, &pins_of, total)?;
         let shares = water_fill(&bounds, total);
-        let (shards, statistics) = (input.shards, input.statistics);
-        Ok(Self { shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares, statistics })
+        Ok(Self {
+            shards: input.shards,
+            lost,
+            owners,
+            nobody,
+            counts,
+            unassigned,
+            total,
+            pinned,
+            bounds,
+            shares,
+            statistics: input.statistics,
+        })
     }
 
     /// One figure of every slot, for what needs it. Every slot with an owner must be listed.

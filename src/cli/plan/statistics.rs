@@ -57,7 +57,7 @@ enum Column {
 
 fn from_csv(text: &[u8]) -> Result<Statistics, String> {
     let text = std::str::from_utf8(text).map_err(|fault| {
-        let line = text[..fault.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = text[..fault.valid_up_to()].split(|b| *b == b'\n').count();
         format!("line {line}: not UTF-8")
     })?;
     let mut columns: Option<Vec<Column>> = None;
@@ -66,17 +66,16 @@ fn from_csv(text: &[u8]) -> Result<Statistics, String> {
     for (number, line) in (1..).zip(text.lines()) {
         let at = |why: &dyn std::fmt::Display| format!("line {number}: {why}");
         let line = line.trim_end_matches('\r');
+        let is_comment = line.is_empty() || line.starts_with('#');
         if let Some(time) = line.strip_prefix(TAKEN_AT) {
             let time: Timestamp = time.trim().parse().map_err(|fault: Invalid| at(&fault))?;
             if taken_at.replace(time.0).is_some() {
                 return Err(at(&"taken_at is there twice"));
             }
-        } else if line.is_empty() || line.starts_with('#') {
-            continue;
-        } else if let (Some(columns), Some(statistics)) = (&columns, &mut statistics) {
+        } else if let (Some(columns), Some(statistics), false) = (&columns, &mut statistics, is_comment) {
             let (slot, figures) = row(columns, line).map_err(|why| at(&why))?;
             statistics.add(slot, &figures).map_err(|fault| at(&fault))?;
-        } else {
+        } else if !is_comment {
             let found = header(line).map_err(|why| at(&why))?;
             let metrics: Vec<LoadMetric> = found.iter().filter_map(|column| column.metric()).collect();
             statistics = Some(Statistics::new(&metrics, None).map_err(|fault| at(&fault))?);

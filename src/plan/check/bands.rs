@@ -84,10 +84,10 @@ impl Expected {
 /// As `redis-cli` asks: `|100 − 100·share/count| > percent`; or nothing owned of a share above 1.
 fn is_triggered(ppm: u32, input: &Input<'_>, replay: &Replay, shares: &[Share]) -> bool {
     let owned: u32 = replay.count_before.iter().sum();
-    let mut shards = input.shards.iter().zip(shares).zip(&replay.count_before);
+    let mut all = input.shards.iter().zip(shares).zip(&replay.count_before);
     owned < 16384
-        || shards.any(|((shard, share), &count)| {
-            let (lost, count) = (input.lost.contains(&shard.id) && count > 0, i128::from(count));
+        || all.any(|((owner, share), &count)| {
+            let (lost, count) = (input.lost.contains(&owner.id) && count > 0, i128::from(count));
             let whole = count * share.den;
             lost || if count == 0 {
                 share.num > share.den

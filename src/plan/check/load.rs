@@ -77,8 +77,8 @@ impl<'a> Looked<'a> {
     /// The load that must stay with each shard.
     fn held(&self, home: &[Option<usize>]) -> Vec<u64> {
         let mut held = vec![0; self.weights.len()];
-        for slot in 0..SLOT_COUNT {
-            let at = if self.movable[slot] { home[slot] } else { self.owner(slot) };
+        for (slot, home) in home.iter().enumerate() {
+            let at = if self.movable[slot] { *home } else { self.owner(slot) };
             if let Some(at) = at {
                 held[at] += self.loads[slot];
             }
@@ -103,7 +103,9 @@ impl<'a> Looked<'a> {
             let heavy: Vec<usize> =
                 (0..fixed.len()).filter(|&i| !fixed[i] && too_much(held[i], self.weights[i])).collect();
             if !heavy.is_empty() {
-                heavy.into_iter().for_each(|i| fixed[i] = true);
+                for i in heavy {
+                    fixed[i] = true;
+                }
                 continue;
             }
             let largest = (0..fixed.len()).filter(|&i| !fixed[i]).map(|i| self.weights[i]).max();

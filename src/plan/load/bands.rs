@@ -68,7 +68,9 @@ impl LoadBands {
             let heavy = (0..shards).filter(|&i| !rest.clamped[i]);
             let heavy: Vec<usize> = heavy.filter(|&i| rest.exceeds(base[i], weight(i), ppm)).collect();
             if !heavy.is_empty() {
-                heavy.into_iter().for_each(|i| rest.clamp(i, base[i], weight(i)));
+                for i in heavy {
+                    rest.clamp(i, base[i], weight(i));
+                }
                 continue;
             }
             let Some(slot) = next else { break };

@@ -108,7 +108,7 @@ fn why_not(survey: &Survey<'_>, figures: &LoadFigures, farthest: usize) -> Strin
     if let Some(hot) = figures.hot.first() {
         let more = match figures.hot.len() {
             1 => String::new(),
-            count => format!(" ({} slots are hotter than a whole band)", count),
+            count => format!(" ({count} slots are hotter than a whole band)"),
         };
         return format!(
             "slot {} alone has {} of {} {metric}, more than any shard may have within {asked} %{more}; no owners bring \

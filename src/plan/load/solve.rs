@@ -64,7 +64,9 @@ impl<'a> Book<'a> {
                 own[usize::from(owner)].push((loads[index], slot));
             }
         }
-        own.iter_mut().for_each(|slots| slots.sort_unstable());
+        for slots in &mut own {
+            slots.sort_unstable();
+        }
         let empty = BTreeSet::new;
         let mut book = Self {
             survey,

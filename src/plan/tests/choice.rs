@@ -14,7 +14,9 @@ use crate::plan::{check, plan, plan_for};
 fn survey<'a>(shards: &'a [Shard], owners: &[u16], pinned: SlotSet) -> Survey<'a> {
     let total = u32::try_from(owners.len()).unwrap();
     let mut counts = vec![0; shards.len() + 1];
-    owners.iter().for_each(|owner| counts[usize::from(*owner)] += 1);
+    for owner in owners {
+        counts[usize::from(*owner)] += 1;
+    }
     let unassigned = counts.pop().unwrap();
     let pins =
         |i: usize| (0..owners.len()).filter(|&s| usize::from(owners[s]) == i && pinned.contains(Slot::at(s))).count();
@@ -23,10 +25,19 @@ fn survey<'a>(shards: &'a [Shard], owners: &[u16], pinned: SlotSet) -> Survey<'a
         Bounds { weight: shard.weight.get(), lb, ub: if shard.weight.get() == 0 { lb } else { total } }
     };
     let bounds: Vec<Bounds> = shards.iter().enumerate().map(bound).collect();
-    let shares = water_fill(&bounds, total);
-    let nobody = u16::try_from(shards.len()).unwrap();
-    let (lost, owners) = (vec![false; shards.len()], owners.to_vec());
-    Survey { shards, lost, owners, nobody, counts, unassigned, total, pinned, bounds, shares, statistics: None }
+    Survey {
+        shards,
+        lost: vec![false; shards.len()],
+        owners: owners.to_vec(),
+        nobody: u16::try_from(shards.len()).unwrap(),
+        counts,
+        unassigned,
+        total,
+        pinned,
+        shares: water_fill(&bounds, total),
+        bounds,
+        statistics: None,
+    }
 }
 
 fn shards(weights: &[u32]) -> Vec<Shard> {
@@ -70,7 +81,9 @@ proptest! {
         let best = (0_u32..1 << free.len()).filter(|set| set.count_ones() == bound).filter_map(|set| {
             let chosen: Vec<usize> = (0..free.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| free[bit]).collect();
             let mut left = survey.counts.clone();
-            chosen.iter().for_each(|&s| left[usize::from(owners[s])] -= 1);
+            for &slot in &chosen {
+                left[usize::from(owners[slot])] -= 1;
+            }
             let (lo, hi) = (&aim.bands.lo, &aim.bands.hi);
             let lacking: u32 = left.iter().zip(lo).map(|(c, lo)| lo.saturating_sub(*c)).sum();
             let room: i64 = left.iter().zip(hi).map(|(c, hi)| i64::from(*hi) - i64::from(*c)).sum();

@@ -30,6 +30,7 @@ enum Skew {
     Keys(u32, f64),
 }
 
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "loads are between 0 and 10^13")]
 fn loads(dice: &mut Dice, skew: Skew) -> Vec<u64> {
     let scale = 1e6;
     match skew {
@@ -95,14 +96,13 @@ fn skewed_loads_come_near_their_bound_or_say_why() {
                 let body = cluster.plan(goal("5"));
                 let load = body.figures.load.as_ref().unwrap();
                 all += 1;
-                match &load.unreached {
-                    Some(why) => assert!(why.starts_with("slot ") || why.contains("s-0"), "{why}"),
-                    None => {
-                        assert!(load.reached <= load.asked, "{skew:?} {shards} {event}");
-                        reached += 1;
-                        moves += body.summary.slots;
-                        bound += body.summary.lower_bound;
-                    }
+                if let Some(why) = &load.unreached {
+                    assert!(why.starts_with("slot ") || why.contains("s-0"), "{why}");
+                } else {
+                    assert!(load.reached <= load.asked, "{skew:?} {shards} {event}");
+                    reached += 1;
+                    moves += body.summary.slots;
+                    bound += body.summary.lower_bound;
                 }
             }
         }
@@ -174,9 +174,9 @@ fn missing_statistics_are_refused_by_name() {
         refusal(&cluster, goal("5")),
         "the goal balance_load needs the ops of each slot: give statistics with the columns slot and ops"
     );
-    cluster.statistics = Some(statistics(LoadMetric::Keys, &[1; 16384]));
+    cluster.statistics = Some(statistics(LoadMetric::Keys, &vec![1; 16384]));
     assert!(refusal(&cluster, goal("5")).ends_with("and the statistics have no column ops"));
-    cluster.statistics = Some(statistics(LoadMetric::Ops, &[1; 16000]));
+    cluster.statistics = Some(statistics(LoadMetric::Ops, &vec![1; 16000]));
     assert_eq!(
         refusal(&cluster, goal("5")),
         "the statistics list 16000 slots and leave out 384 that have an owner, first slot 16000; list every one, with 0 \

@@ -21,11 +21,13 @@ fn balance(dice: &mut Dice, long_runs: bool) -> (usize, usize) {
     let owners = owners(dice, shards, long_runs);
     let total = u32::try_from(owners.len()).unwrap();
     let mut counts = vec![0_u32; shards as usize + 1];
-    owners.iter().for_each(|owner| counts[usize::from(*owner)] += 1);
+    for owner in &owners {
+        counts[usize::from(*owner)] += 1;
+    }
     let unassigned = counts.pop().unwrap();
     let bounds: Vec<Bounds> = (0..shards).map(|_| Bounds { weight: 1 + dice.below(3), lb: 0, ub: total }).collect();
-    let shares = water_fill(&bounds, total);
-    let targets = choose(&counts, &Bands::exact(&shares), &shares, unassigned, total);
+    let exact = water_fill(&bounds, total);
+    let targets = choose(&counts, &Bands::exact(&exact), &exact, unassigned, total);
     let mut give: Vec<u32> = counts.iter().zip(&targets).map(|(c, t)| c.saturating_sub(*t)).collect();
     let mut take: Vec<u32> = counts.iter().zip(&targets).map(|(c, t)| t.saturating_sub(*c)).collect();
     give.push(unassigned);
@@ -38,7 +40,9 @@ fn any_flow(dice: &mut Dice, long_runs: bool) -> (usize, usize) {
     let shards = 2 + dice.below(4);
     let owners = owners(dice, shards, long_runs);
     let mut counts = vec![0_u32; shards as usize + 1];
-    owners.iter().for_each(|owner| counts[usize::from(*owner)] += 1);
+    for owner in &owners {
+        counts[usize::from(*owner)] += 1;
+    }
     let unassigned = counts.pop().unwrap();
     let mut targets = vec![0_u32; shards as usize];
     for _ in 0..owners.len() {
@@ -67,7 +71,7 @@ fn owners(dice: &mut Dice, shards: u32, long_runs: bool) -> Vec<u16> {
 
 /// Ranges reached, and the fewest possible.
 fn compare(owners: &[u16], give: &[u32], take: &[u32]) -> (usize, usize) {
-    let after = layout::choose(owners, |_| false, Flow { give: give.to_vec(), take: take.to_vec() });
+    let after = layout::choose(owners, |_| false, &Flow { give: give.to_vec(), take: take.to_vec() });
     let ranges = after.chunk_by(|a, b| a == b).count();
     (ranges, fewest_ranges(owners, &|_| false, give, take))
 }

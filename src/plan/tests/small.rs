@@ -135,7 +135,7 @@ proptest! {
         let mut take: Vec<u32> = (0..3).map(|s| targets[usize::from(s)].saturating_sub(count(s))).collect();
         give.push(count(3));
         take.push(0);
-        let after = layout::choose(&owners, pinned, Flow { give: give.clone(), take: take.clone() });
+        let after = layout::choose(&owners, pinned, &Flow { give: give.clone(), take: take.clone() });
         for (shard, target) in targets.iter().enumerate() {
             let got = after.iter().filter(|&&o| usize::from(o) == shard).count();
             prop_assert_eq!(u32::try_from(got).unwrap(), *target);
