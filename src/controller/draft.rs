@@ -110,15 +110,15 @@ fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Lim
         return Ok(body);
     };
     let nodes: BTreeMap<_, _> = cluster.nodes.iter().map(|(id, node)| (id, &node.value)).collect();
-    let places = PlacementInput { shards: input.shards, nodes: &nodes };
-    let placed = plan::place(&places, goal)?;
+    let members = PlacementInput { shards: input.shards, nodes: &nodes };
+    let placed = plan::place(&members, goal)?;
     // Shards that are to be emptied are not placed, but a dead primary of one is replaced all the same.
     let mut waves = vec![promotions(cluster, |shard| shard.state == ShardState::Draining)];
     waves.extend(placed.waves);
     let mut body = plan::with_leading_waves(body, waves);
     body.placement = Some(placed.placement);
     plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
-    plan::check_placement(&places, goal, &body).map_err(ControlError::PlanDefect)?;
+    plan::check_placement(&members, goal, &body).map_err(ControlError::PlanDefect)?;
     Ok(body)
 }
 

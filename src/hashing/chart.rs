@@ -254,7 +254,7 @@ fn log10_thousandths(number: u64) -> u64 {
     let mut mantissa = (u128::from(number) << 31) >> whole;
     let mut log2 = whole;
     for _ in 0..16 {
-        mantissa = mantissa * mantissa >> 31;
+        mantissa = (mantissa * mantissa) >> 31;
         log2 <<= 1;
         if mantissa >= 1 << 32 {
             mantissa >>= 1;
@@ -262,5 +262,5 @@ fn log10_thousandths(number: u64) -> u64 {
         }
     }
     // log10(2) = 0.30103.
-    log2 * 30_103 / 100 >> 16
+    (log2 * 30_103 / 100) >> 16
 }

@@ -84,5 +84,5 @@ impl Numbers {
 /// `hash · bound / 2⁶⁴`: a hash to a number below the bound.
 #[must_use]
 pub fn scale(hash: u64, bound: u64) -> u64 {
-    u64::try_from(u128::from(hash) * u128::from(bound) >> 64).expect("below the bound")
+    u64::try_from((u128::from(hash) * u128::from(bound)) >> 64).expect("below the bound")
 }

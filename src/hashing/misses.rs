@@ -51,7 +51,7 @@ pub(super) fn curve(
         }
         let mut cold = 1_u128 << ONE_BITS;
         for step in expected.iter_mut().skip(start as usize) {
-            let still = cold * stays >> ONE_BITS;
+            let still = (cold * stays) >> ONE_BITS;
             *step += (cold - still) * u128::from(keys);
             cold = still;
         }
@@ -86,9 +86,9 @@ fn unasked(count: u64, total: u64, mut requests: u64) -> u128 {
     let mut power = 1_u128 << ONE_BITS;
     while requests > 0 {
         if requests & 1 == 1 {
-            power = power * base >> ONE_BITS;
+            power = (power * base) >> ONE_BITS;
         }
-        base = base * base >> ONE_BITS;
+        base = (base * base) >> ONE_BITS;
         requests >>= 1;
     }
     power

@@ -74,7 +74,7 @@ pub(super) fn owners(survey: &Survey<'_>, aim: &mut Aim, goal: Goal, memory: &Me
     if give.iter().all(|&slots| slots == 0) {
         return Some(owners);
     }
-    Some(layout::choose(&owners, |slot| survey.pinned.contains(Slot::at(slot)), Flow { give, take }))
+    Some(layout::choose(&owners, |slot| survey.pinned.contains(Slot::at(slot)), &Flow { give, take }))
 }
 
 /// How much each shard gives and takes: at least, as aimed at, and at most. Nobody gives too, at the end.
@@ -115,17 +115,17 @@ impl Sides {
         let stranger = 2 * (i64::from(total) + 1);
         let optional = stranger * (i64::from(total) + 1);
         let mut network = Network::new(3 + 2 * sides);
-        let (mut gives, mut takes) = (Vec::new(), Vec::new());
+        let (mut sources, mut sinks) = (Vec::new(), Vec::new());
         for shard in 0..sides {
             let [least, aimed, most] = self.give[shard];
             let parts = [(least, 0), (aimed - least, optional), (most - aimed, optional + 1)];
-            gives.push(parts.map(|(slots, cost)| network.arc(source, giver(shard), slots, cost)));
+            sources.push(parts.map(|(slots, cost)| network.arc(source, giver(shard), slots, cost)));
             if most > 0 {
                 network.arc(giver(shard), hub, most, stranger);
             }
             let [least, aimed, most] = self.take[shard];
             let parts = [(least, 0), (aimed - least, optional), (most - aimed, optional + 1)];
-            takes.push(parts.map(|(slots, cost)| network.arc(taker(shard), sink, slots, cost)));
+            sinks.push(parts.map(|(slots, cost)| network.arc(taker(shard), sink, slots, cost)));
             if most > 0 {
                 network.arc(hub, taker(shard), most, 0);
             }
@@ -138,9 +138,9 @@ impl Sides {
             })
             .collect();
         let sent = network.send(source, sink, total);
-        assert_eq!(sent, total, "what the aim gives can be given");
+        assert_eq!(sent, total, "what the aim sources can be given");
         let sum = |arcs: &[super::flow::Arc; 3]| arcs.iter().map(|&arc| network.flow(arc)).sum::<u32>();
-        let target = |(i, &count): (usize, &u32)| count - sum(&gives[i]) + sum(&takes[i]);
+        let target = |(i, &count): (usize, &u32)| count - sum(&sources[i]) + sum(&sinks[i]);
         let targets = survey.counts.iter().enumerate().map(target).collect();
         (targets, pairs.into_iter().map(|pair| network.flow(pair)).collect())
     }

@@ -72,10 +72,10 @@ async fn many_changes_are_published_at_most_once_in_fifty_milliseconds() {
             controller.cluster(&main()).unwrap().version()
         }
     });
-    let (mut last, mut writer) = (None, writer);
+    let (name, mut last, mut writer) = (main(), None, writer);
     while last.is_none_or(|last| seen < last) {
         tokio::select! {
-            newer = publisher.wait_newer(&main(), seen, LONG) => {
+            newer = publisher.wait_newer(&name, seen, LONG) => {
                 seen = newer.unwrap().topology.version;
                 publications += 1;
             }

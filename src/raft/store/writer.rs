@@ -35,7 +35,8 @@ pub(super) enum Job {
     Append { rows: Vec<(u64, String)>, flushed: IOFlushed<Types> },
     /// A value of `raft_meta` that must be durable when `done` is told.
     Meta { key: &'static str, text: String, done: Done },
-    /// The commit index. Not worth a wait for the disk: see [`Deferred`].
+    /// The commit index. Not worth a wait for the disk: it is written with the next job that is, so that a member which
+    /// starts without its peers knows its state but for the last of it.
     Committed { text: String },
     /// Drops the log after an index.
     Truncate { after: Option<u64> },
@@ -88,21 +89,15 @@ pub(super) struct Writer {
     pub(super) lock: File,
 }
 
-/// What a start makes again from the log, and so may be lost: it is written before anything else than entries is, or
-/// when there is much of it.
+/// Audit records that a start makes again from the log, and so may be lost: they are written before anything else than
+/// entries is, or when there are many.
 #[derive(Default)]
-pub(super) struct Deferred {
-    audit: Vec<AuditRecord>,
-    committed: Option<String>,
-}
+pub(super) struct Deferred(Vec<AuditRecord>);
 
 impl Deferred {
     fn write(&mut self, connection: &Connection) -> Result<(), WriteError> {
-        put_audit(connection, &self.audit)?;
-        self.audit.clear();
-        if let Some(text) = self.committed.take() {
-            put_meta(connection, "committed", &text)?;
-        }
+        put_audit(connection, &self.0)?;
+        self.0.clear();
         Ok(())
     }
 }
@@ -202,17 +197,21 @@ impl Writer {
     pub(super) fn begin(&mut self, batch: &mut [Job]) -> Result<(), WriteError> {
         let Self { connection, sweep, deferred, .. } = self;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut committed = None;
         for job in batch {
             match job {
                 Job::Append { .. } => {}
-                Job::Audit(records) => deferred.audit.append(records),
-                Job::Committed { text } => deferred.committed = Some(std::mem::take(text)),
+                Job::Audit(records) => deferred.0.append(records),
+                Job::Committed { text } => committed = Some(std::mem::take(text)),
                 _ => deferred.write(connection)?,
             }
             write(connection, job)?;
             sweep.learn(job);
         }
-        if deferred.audit.len() >= DEFERRED_MAX {
+        if let Some(text) = committed {
+            put_meta(connection, "committed", &text)?;
+        }
+        if deferred.0.len() >= DEFERRED_MAX {
             deferred.write(connection)?;
         }
         Ok(sweep.run(connection)?)

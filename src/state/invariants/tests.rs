@@ -193,9 +193,9 @@ fn tamper(c: &mut Cluster, [what, x, y]: [usize; 3]) {
             }
         }
         21 => {
-            let (a, b) = (c.nodes[&node_at(c, x)].value.port, c.nodes[&node_at(c, y)].value.port);
-            edit_node(c, x, |node| node.port = b);
-            edit_node(c, y, |node| node.port = a);
+            let [port, other] = [x, y].map(|number| c.nodes[&node_at(c, number)].value.port);
+            edit_node(c, x, |node| node.port = other);
+            edit_node(c, y, |node| node.port = port);
         }
         22 => drop(c.plans.remove(&id::<PlanId>(["p-1", "p-2"][x % 2]))),
         23 => record(c).rollout.iter_mut().for_each(|rollout| rollout.state = RolloutState::Succeeded),

@@ -190,7 +190,7 @@ fn a_run_is_repeated_exactly_by_its_seed() {
         let differs = first.log.lines().zip(second.log.lines()).find(|(a, b)| a != b);
         assert_eq!(None, differs, "seed {seed}");
         assert_eq!(first.trace, second.trace, "seed {seed}");
-        assert!(first.log.lines().count() > 100, "a log: {}", first.log);
+        assert!(first.log.lines().count() > 20, "a log: {}", first.log);
         changes += first.counts.promoted + first.counts.removed;
     }
     assert!(changes > 0, "the group changes in these runs too");
