@@ -95,6 +95,8 @@ fn plan(cluster: &Cluster, id: &PlanId, slots: usize, supersedes: Option<PlanId>
         waves: actions.iter().map(|action| vec![action.id]).collect(),
         actions,
         empty_because: None,
+        figures: slotkeeper::domain::Figures::default(),
+        placement: None,
     };
     let fingerprint = cluster.fingerprint(&body.moved_slots());
     let goal = Goal::Balance { tolerance: Tolerance(0) };
@@ -102,7 +104,14 @@ fn plan(cluster: &Cluster, id: &PlanId, slots: usize, supersedes: Option<PlanId>
         id: id.clone(),
         supersedes,
         reverts: None,
-        intent: Intent { goal, add: Vec::new(), drain: Vec::new(), reweight: Vec::new(), reason: String::new() },
+        intent: Intent {
+            goal,
+            add: Vec::new(),
+            drain: Vec::new(),
+            reweight: Vec::new(),
+            placement: None,
+            reason: String::new(),
+        },
         base: Base { cluster_id: cluster.id.clone(), version: cluster.version(), fingerprint },
         body,
         checks: Vec::new(),

@@ -388,7 +388,7 @@ impl Controller {
         match self.submit(caller, Op::Note { what: Noted::Backup }).await {
             // What one member has may be all that is left: nobody can keep a record then but its log.
             Err(error) if !recorded => {
-                tracing::warn!("a snapshot is carried away by {}: {error}", caller.principal.name)
+                tracing::warn!("a snapshot is carried away by {}: {error}", caller.principal.name);
             }
             noted => drop(noted?),
         }

@@ -47,16 +47,19 @@ impl<K, V> SharedMap<K, V> {
     }
 
     /// The entries, ascending by key.
+    #[must_use]
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter { leaves: self.leaves.iter(), leaf: [].iter(), left: self.len }
     }
 
     /// The keys, ascending.
+    #[must_use]
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> + Clone {
         self.iter().map(|(key, _)| key)
     }
 
     /// The values, in the order of their keys.
+    #[must_use]
     pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + Clone {
         self.iter().map(|(_, value)| value)
     }
@@ -253,12 +256,11 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     type Item = (&'a K, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (key, value) = match self.leaf.next() {
-            Some(entry) => entry,
-            None => {
-                self.leaf = self.leaves.next()?.iter();
-                self.leaf.next()?
-            }
+        let (key, value) = if let Some(entry) = self.leaf.next() {
+            entry
+        } else {
+            self.leaf = self.leaves.next()?.iter();
+            self.leaf.next()?
         };
         self.left -= 1;
         Some((key, value))

@@ -179,7 +179,7 @@ proptest! {
         prop_assert!(ranges.windows(2).all(|pair| pair[0].last().get() + 1 < pair[1].first().get()), "maximal");
         prop_assert_eq!(SlotSet::from_ranges(ranges).unwrap(), set.clone());
         let mut emptied = set.clone();
-        numbers.iter().for_each(|&n| assert!(emptied.remove(slot(n)) && !emptied.contains(slot(n))));
+        for &n in &numbers { assert!(emptied.remove(slot(n)) && !emptied.contains(slot(n))); }
         prop_assert_eq!((emptied == SlotSet::new(), emptied == set), (true, numbers.is_empty()));
         prop_assert!(emptied.is_empty() && emptied.iter().next().is_none());
     }
@@ -207,7 +207,7 @@ proptest! {
                 let before = table.count_of(id);
                 prop_assert_eq!(table.ranges_of(id), naive_ranges(&naive, id));
                 let owned = naive.iter().filter(|owner| **owner == Some(id)).count();
-                prop_assert_eq!((before, table.count_of(id)), (owned as u32, owned as u32));
+                prop_assert_eq!((before, table.count_of(id)), (u32::try_from(owned).unwrap(), u32::try_from(owned).unwrap()));
             }
             prop_assert_eq!(table.unassigned_count(), naive.iter().filter(|owner| owner.is_none()).count());
         }

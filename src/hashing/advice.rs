@@ -88,7 +88,7 @@ fn choice(ranked: &[(Family, &FamilyFigures)], comparison: &Comparison) -> Strin
     let mut text = format!("Which to choose: {best}, because it {}", what(figures));
     if let Some((next, figures)) = ranked.iter().find(|(family, _)| family != best && *family != Family::Slots) {
         let role = if *best == Family::Slots { "without a coordinator" } else { "next" };
-        text += &format!("; {role} {next}, which {}", what(figures));
+        text.extend(["; ", role, " ", next.as_str(), ", which ", &what(figures)]);
     } else if comparison.outcomes.len() == 1 {
         text += "; it was the only one asked for";
     }

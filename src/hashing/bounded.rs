@@ -25,7 +25,9 @@ impl BoundedLoad {
     pub fn new(members: &[Member], tuning: Tuning) -> Result<Self, HashingError> {
         let circle = weighted_circle(Family::BoundedLoad, members, tuning)?;
         let mut weights = vec![0; members.iter().map(|member| usize::from(member.id) + 1).max().unwrap_or(0)];
-        members.iter().for_each(|member| weights[usize::from(member.id)] = member.node.weight);
+        for member in members {
+            weights[usize::from(member.id)] = member.node.weight;
+        }
         Ok(Self { circle, tuning, weights })
     }
 

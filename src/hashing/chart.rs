@@ -74,7 +74,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push('\u{202f}');
         }
         out.push(digit);
@@ -196,7 +196,7 @@ fn chosen(comparison: &Comparison) -> Vec<(Family, &MissCurve)> {
         return all;
     }
     let last = all.len() - 1;
-    [0, 1, 2, i64::midpoint(2, last as i64) as usize, last].into_iter().map(|index| all[index]).collect()
+    [0, 1, 2, usize::midpoint(2, last), last].into_iter().map(|index| all[index]).collect()
 }
 
 fn curves(svg: &mut Svg, comparison: &Comparison, top: i64) {

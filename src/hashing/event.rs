@@ -30,9 +30,12 @@ impl Event {
         }
         for name in &self.drain {
             let index = after.iter().position(|node| node.name == *name);
-            after.remove(index.ok_or_else(|| match before.iter().any(|node| node.name == *name) {
-                true => Invalid::new("drain", format!("{name} is given twice")),
-                false => unknown("drain", name),
+            after.remove(index.ok_or_else(|| {
+                if before.iter().any(|node| node.name == *name) {
+                    Invalid::new("drain", format!("{name} is given twice"))
+                } else {
+                    unknown("drain", name)
+                }
             })?);
         }
         for node in &self.add {

@@ -109,7 +109,9 @@ pub(super) fn views(question: &Question, placement: &dyn Placement, keys: &[Key]
         let spread = u32::try_from(of_key.len()).expect("few views");
         most = most.max(spread);
         total += u64::from(spread);
-        of_key.iter().for_each(|&node| loads[usize::from(node)] += 1);
+        for &node in &of_key {
+            loads[usize::from(node)] += 1;
+        }
     }
     let count = u64::try_from(keys.len()).expect("few keys");
     let nodes = u64::try_from(members.len()).expect("few nodes");
@@ -174,7 +176,9 @@ pub(super) fn takeover(question: &Question, before: &dyn Placement, keys: &[Key]
 pub(super) fn copies(question: &Question, before: &dyn Placement, after: &dyn Placement, keys: &[Key]) -> CopyFigures {
     let side = |members: &[Member]| {
         let mut zones: Vec<Option<Zone>> = vec![None; question.universe];
-        members.iter().for_each(|member| zones[usize::from(member.id)].clone_from(&member.node.zone));
+        for member in members {
+            zones[usize::from(member.id)].clone_from(&member.node.zone);
+        }
         let bearing = members.iter().filter(|member| member.node.weight > 0);
         let mut distinct: Vec<&Zone> = bearing.clone().filter_map(|member| member.node.zone.as_ref()).collect();
         distinct.sort_unstable();

@@ -142,8 +142,8 @@ fn check(nodes: &[PlacedNode], what: &'static str) -> Result<(), Invalid> {
     }
     let mut names: Vec<_> = nodes.iter().map(|node| &node.name).collect();
     names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Invalid::new(what, format!("{} is given twice", pair[0])));
+    if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Invalid::new(what, format!("{name} is given twice")));
     }
     if let Some(node) = nodes.iter().find(|node| node.weight > Weight::MAX.get()) {
         return Err(Invalid::new(what, format!("{} has the weight {}, above 10000", node.name, node.weight)));

@@ -19,7 +19,7 @@ impl Sample {
     ///
     /// # Errors
     /// [`Invalid`] when there is none, or more than [`KEYS_MAX`].
-    pub fn of_trace(trace: Vec<Key>) -> Result<Self, Invalid> {
+    pub fn of_trace(trace: &[Key]) -> Result<Self, Invalid> {
         check_count(trace.len())?;
         let mut order: Vec<u32> = (0..).take(trace.len()).collect();
         let identity = |&index: &u32| {

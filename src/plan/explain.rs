@@ -188,7 +188,8 @@ impl<'a> Told<'a> {
         ];
         let limits: Vec<String> = limits.into_iter().flatten().collect();
         if !limits.is_empty() {
-            text += &format!("; it is bound by {}", limits.join(", "));
+            text.push_str("; it is bound by ");
+            text.push_str(&limits.join(", "));
         }
         text
     }

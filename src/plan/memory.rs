@@ -64,10 +64,14 @@ pub(super) fn owners(survey: &Survey<'_>, aim: &mut Aim, goal: Goal, memory: &Me
     aim.targets = targets;
     let mut owners = survey.owners.clone();
     for (&(_, to), (slots, count)) in homes.keys().zip(homes.values().zip(going)) {
-        first_of_long_runs(slots, count as usize).into_iter().for_each(|slot| owners[slot] = to);
+        for slot in first_of_long_runs(slots, count as usize) {
+            owners[slot] = to;
+        }
     }
     let mut counts = vec![0_u32; survey.shards.len() + 1];
-    owners.iter().for_each(|&owner| counts[usize::from(owner)] += 1);
+    for &owner in &owners {
+        counts[usize::from(owner)] += 1;
+    }
     let left = counts.iter().zip(aim.targets.iter().chain([&aim.left_unassigned]));
     let (give, take): (Vec<u32>, Vec<u32>) =
         left.map(|(count, target)| (count.saturating_sub(*target), target.saturating_sub(*count))).unzip();

@@ -65,7 +65,9 @@ async fn a_log_purged_while_its_snapshot_goes_a_slow_way_keeps_no_learner_out_an
 
     // From here on the way is slow, and the group is not at rest.
     network.heal();
-    ways.iter().for_each(|&(from, to)| network.delay(from, to, Duration::from_millis(10)));
+    for &(from, to) in &ways {
+        network.delay(from, to, Duration::from_millis(10));
+    }
     let goal = raft.status().applied;
     eventually("the learner has caught up", || {
         number += 1;

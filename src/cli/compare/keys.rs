@@ -19,26 +19,23 @@ const FILE_MAX_BYTES: u64 = 1 << 30;
 /// # Errors
 /// Invalid input naming the file and the line.
 pub fn sample(args: &KeyArgs) -> Result<Sample, Fault> {
-    match &args.keys {
-        Some(path) => {
-            let shown = if path == "-" { "stdin" } else { path };
-            let end = if args.null { 0 } else { b'\n' };
-            let read = if path == "-" {
-                read(io::stdin().lock(), end)
-            } else {
-                let file = File::open(path).map_err(|error| Fault::invalid(format!("{shown}: {error}")))?;
-                read(BufReader::new(file), end)
-            };
-            let keys = read.map_err(|fault| fault.about(shown))?;
-            Sample::of_trace(keys).map_err(|fault| Fault::from(fault).about(shown))
+    if let Some(path) = &args.keys {
+        let shown = if path == "-" { "stdin" } else { path };
+        let end = if args.null { 0 } else { b'\n' };
+        let read = if path == "-" {
+            read(io::stdin().lock(), end)
+        } else {
+            let file = File::open(path).map_err(|error| Fault::invalid(format!("{shown}: {error}")))?;
+            read(BufReader::new(file), end)
+        };
+        let keys = read.map_err(|fault| fault.about(shown))?;
+        Sample::of_trace(&keys).map_err(|fault| Fault::from(fault).about(shown))
+    } else {
+        let count = args.sample.unwrap_or(DEFAULT_SAMPLE);
+        if !(1..=KEYS_MAX).contains(&count) {
+            return Err(Fault::invalid(format!("--sample {count} is not in 1..={KEYS_MAX}")));
         }
-        None => {
-            let count = args.sample.unwrap_or(DEFAULT_SAMPLE);
-            if !(1..=KEYS_MAX).contains(&count) {
-                return Err(Fault::invalid(format!("--sample {count} is not in 1..={KEYS_MAX}")));
-            }
-            Ok(Sample::of_generated(generate(args.seed, count as u64), args.zipf)?)
-        }
+        Ok(Sample::of_generated(generate(args.seed, count as u64), args.zipf)?)
     }
 }
 

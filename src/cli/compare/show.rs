@@ -29,7 +29,9 @@ pub fn text(comparison: &Comparison) -> String {
     say(&mut text, &evenness(comparison));
     say(&mut text, &hot(comparison));
     let (last, others) = comparison.advice.split_last().expect("the last sentence is always there");
-    others.iter().for_each(|sentence| say(&mut text, sentence));
+    for sentence in others {
+        say(&mut text, sentence);
+    }
     say(&mut text, last);
     text
 }

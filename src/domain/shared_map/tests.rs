@@ -76,10 +76,10 @@ proptest! {
         others in prop::collection::vec(step(), 0..12),
     ) {
         let mut old = Pair::default();
-        before.iter().for_each(|step| take(&mut old, step));
+        for step in &before { take(&mut old, step); }
         let (mut new, mut other) = (old.clone(), old.clone());
-        after.iter().for_each(|step| take(&mut new, step));
-        others.iter().for_each(|step| take(&mut other, step));
+        for step in &after { take(&mut new, step); }
+        for step in &others { take(&mut other, step); }
         for pair in [&old, &new, &other] {
             check(pair);
         }

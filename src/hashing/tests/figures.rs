@@ -115,7 +115,7 @@ fn repeated_keys_are_requests() {
     let mut trace = generate(7, 0..100);
     let hot = trace[3];
     trace.extend(std::iter::repeat_n(hot, 100));
-    let sample = Sample::of_trace(trace).unwrap();
+    let sample = Sample::of_trace(&trace).unwrap();
     assert_eq!((100, 200, 101), (sample.len(), sample.requests, sample.counts[3]));
     assert_eq!(hot, sample.keys[3], "in the order in which they came first");
     let comparison = compare(&grow(10, 11), &sample);
@@ -167,7 +167,7 @@ fn what_cannot_be_is_refused_by_name() {
         "weights: x is not one of the nodes",
         event(Event { reweight: vec![reweight("x")], ..Event::default() })
     );
-    assert!(Sample::of_trace(Vec::new()).unwrap_err().to_string().contains("keys: there is none"));
+    assert!(Sample::of_trace(&[]).unwrap_err().to_string().contains("keys: there is none"));
     let bad = |terms: Terms| terms.validate().unwrap_err().what;
     assert_eq!("families", bad(Terms { families: vec![], ..Terms::default() }));
     assert_eq!("families", bad(Terms { families: vec![Family::Ring; 2], ..Terms::default() }));

@@ -49,7 +49,7 @@ fn modulo_moves_n_of_n_and_one_keys() {
     assert!((99_840..=99_950).contains(&moved), "{moved}");
 }
 
-/// OpenStack Swift, `ring_background.rst`: 99.01 %, 49.02 % and 0.90 % of 10 million ids for 100→101. Here 300 000 ids with a
+/// `OpenStack` Swift, `ring_background.rst`: 99.01 %, 49.02 % and 0.90 % of 10 million ids for 100→101. Here 300 000 ids with a
 /// tolerance of four standard deviations; `benches/hashing.rs` counts all 10 million and compares the exact numbers.
 #[test]
 fn swifts_documentation() {
@@ -181,7 +181,9 @@ fn over_provisioning_of_ring_and_rendezvous_beside_maglev() {
     let turns: Vec<Turn> =
         (0..1000_u16).map(|id| Turn { offset: u32::from(id) * 61, skip: u32::from(id) + 1, weight: 1, id }).collect();
     let mut counts = vec![0_u32; 1000];
-    fill(&turns, 65_537).iter().for_each(|&node| counts[usize::from(node)] += 1);
+    for &node in &fill(&turns, 65_537) {
+        counts[usize::from(node)] += 1;
+    }
     assert!(counts.iter().all(|count| (65..=66).contains(count)), "by turns every backend has ⌊M/n⌋ or ⌈M/n⌉");
 }
 

@@ -155,9 +155,9 @@ impl<'a> Ground<'a> {
             return None;
         }
         let zones = if by_zone { names.len() } else { 1 };
-        let number = |zone: &Option<&Zone>| if by_zone { names.iter().position(|name| name == zone) } else { Some(0) };
+        let number = |zone: Option<&Zone>| if by_zone { names.iter().position(|name| *name == zone) } else { Some(0) };
         let hosts: Vec<_> =
-            counts.into_iter().map(|(place, count)| (place, number(&place.0).unwrap_or(0), count)).collect();
+            counts.into_iter().map(|(place, count)| (place, number(place.0).unwrap_or(0), count)).collect();
         let index: BTreeMap<Place<'a>, usize> = hosts.iter().enumerate().map(|(i, host)| (host.0, i)).collect();
         let host_of: BTreeMap<&NodeId, usize> = active().map(|id| (id, index[&place(id)])).collect();
         for node in placed.iter().flat_map(PlacedShard::nodes).filter(|node| !host_of.contains_key(node)) {
@@ -192,7 +192,9 @@ impl<'a> Ground<'a> {
             faults.add(format_args!("{shard}: two of its copies are on one host"));
         }
         let mut zones = vec![0; self.zones];
-        hosts.iter().for_each(|&host| zones[self.hosts[host].1] += 1);
+        for &host in &hosts {
+            zones[self.hosts[host].1] += 1;
+        }
         if let Some(most) = zones.into_iter().max().filter(|most| *most > self.per_zone) {
             faults.add(format_args!("{shard}: {most} copies are in one zone, and {} may be", self.per_zone));
         }
@@ -230,7 +232,9 @@ impl<'a> Ground<'a> {
             let held: BTreeSet<usize> =
                 placed.nodes().map(|node| self.host_of[node]).filter(|host| *host != home).collect();
             let mut in_zone = vec![0_u32; zones];
-            held.iter().for_each(|&host| in_zone[self.hosts[host].1] += 1);
+            for &host in &held {
+                in_zone[self.hosts[host].1] += 1;
+            }
             for (zone, &count) in in_zone.iter().enumerate() {
                 let most = self.per_zone - u32::from(self.hosts[home].1 == zone);
                 residual.arc(shard, of_zone(shard, zone), count, most, 0);

@@ -67,7 +67,7 @@ impl Drawn {
         let current = current_hosts(grounds);
         let mut in_zone: Vec<Vec<usize>> = vec![Vec::new(); zones];
         grounds.hosts.iter().enumerate().for_each(|(host, of)| in_zone[of.zone].push(host));
-        for shard in 0..shards {
+        for (shard, current) in current.iter().enumerate() {
             network.arc(SOURCE, of_shard(shard), grounds.copies - 1, 0);
             let home = grounds.nodes[grounds.serving[shard]].host;
             for (zone, hosts) in in_zone.iter().enumerate() {
@@ -80,13 +80,13 @@ impl Drawn {
                 let mut offer = |to, head, capacity, cost| {
                     offers.push(Offer { shard, to, arc: network.arc(of_zone, head, capacity, cost) });
                 };
-                let here = current[shard].iter().filter(|&&host| grounds.hosts[host].zone == zone);
+                let here = current.iter().filter(|&&host| grounds.hosts[host].zone == zone);
                 here.for_each(|&host| offer(To::Host(host), of_host(host), 1, 0));
                 if room == 1 && grounds.per_zone == 1 {
                     offer(To::Zone(zone), hub(zone), 1, 1);
                 } else {
                     // Through the hub two copies could come to one host.
-                    let others = hosts.iter().filter(|host| **host != home && !current[shard].contains(host));
+                    let others = hosts.iter().filter(|host| **host != home && !current.contains(host));
                     others.for_each(|&host| offer(To::Host(host), of_host(host), 1, 1));
                 }
             }
@@ -177,7 +177,9 @@ pub(super) fn realise(grounds: &Grounds<'_>, hosts: &[Vec<usize>]) -> Chosen {
         members[shard].push(node);
         changes.push((shard, node));
     }
-    members.iter_mut().for_each(|nodes| nodes[1..].sort_unstable());
+    for nodes in &mut members {
+        nodes[1..].sort_unstable();
+    }
     changes.sort_unstable();
     Chosen { members, changes }
 }

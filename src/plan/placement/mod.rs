@@ -149,7 +149,9 @@ fn hosts<'a>(members: &[(&'a Node, usize)], spread: Spread) -> (Vec<HostOf<'a>>,
         members.iter().map(|(node, shard)| NodeOf { id: &node.id, host: 0, shard: *shard }).collect();
     let mut hosts = Vec::with_capacity(found.len());
     for (index, ((zone, name), of_host)) in found.into_iter().enumerate() {
-        of_host.iter().for_each(|&node| nodes[node].host = index);
+        for &node in &of_host {
+            nodes[node].host = index;
+        }
         hosts.push(HostOf { name, zone_name: zone, zone: if one { 0 } else { zones[&zone] }, nodes: of_host });
     }
     let count = if one { usize::from(!hosts.is_empty()) } else { zones.len() };

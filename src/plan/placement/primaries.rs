@@ -57,7 +57,9 @@ fn copies_on(grounds: &Grounds<'_>, chosen: &Chosen) -> Vec<u32> {
 fn hosts(grounds: &Grounds<'_>, chosen: &Chosen, primaries: &[usize]) -> Vec<PlacedHost> {
     let copies = copies_on(grounds, chosen);
     let mut served = vec![0; grounds.hosts.len()];
-    primaries.iter().for_each(|&node| served[grounds.nodes[node].host] += 1);
+    for &node in primaries {
+        served[grounds.nodes[node].host] += 1;
+    }
     let of = |(index, host): (usize, &super::HostOf<'_>)| PlacedHost {
         zone: host.zone_name.cloned(),
         host: host.name.clone(),

@@ -253,11 +253,15 @@ fn all_ways(grounds: &Grounds<'_>, see: &mut dyn FnMut(u32, &[Vec<usize>])) {
             }
             let was = |host: usize| grounds.nodes.iter().any(|node| (node.host, node.shard) == (host, shard));
             let new = chosen.iter().filter(|&&host| !was(host)).count();
-            chosen.iter().for_each(|&host| room[host] -= 1);
+            for &host in &chosen {
+                room[host] -= 1;
+            }
             hosts.push(chosen.clone());
             from(grounds, room, hosts, see, changes + u32::try_from(new).unwrap());
             hosts.pop();
-            chosen.iter().for_each(|&host| room[host] += 1);
+            for &host in &chosen {
+                room[host] += 1;
+            }
         }
     }
     let mut room: Vec<u32> = grounds.hosts.iter().map(|host| u32::try_from(host.nodes.len()).unwrap()).collect();

@@ -44,9 +44,9 @@ fn compare(request: &ComparisonRequest, question: &Question, keys: usize) -> Res
         let generated = hashing::generate(request.seed.unwrap_or(1), 0..keys as u64);
         Sample::of_generated(generated, request.zipf)
     } else {
-        Sample::of_trace(request.keys.iter().map(|key| Key::of(key.as_bytes())).collect())
+        Sample::of_trace(&request.keys.iter().map(|key| Key::of(key.as_bytes())).collect::<Vec<_>>())
     };
-    let sample = sample.map_err(refuse)?;
+    let sample = sample.map_err(|invalid| refuse(&invalid))?;
     let started = Instant::now();
     let clock = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let study = |&family: &Family| hashing::study(question, &sample, family, &clock);
@@ -100,7 +100,7 @@ fn question(request: &ComparisonRequest) -> Result<Question, ApiError> {
         slots_per_second: request.slots_per_second.unwrap_or(default.slots_per_second),
         arity: request.arity.unwrap_or(default.arity),
     };
-    Question::new(before, after, terms, None).map_err(refuse)
+    Question::new(before, after, terms, None).map_err(|invalid| refuse(&invalid))
 }
 
 /// The nodes before and after the event.
@@ -115,7 +115,7 @@ fn nodes(request: &ComparisonRequest) -> Result<(Vec<PlacedNode>, Vec<PlacedNode
     let before = match (request.nodes.is_empty(), request.count) {
         (true, Some(count)) => {
             let count = within("count", count as usize)?;
-            hashing::numbered(count, to.unwrap_or(count)).map_err(refuse)?
+            hashing::numbered(count, to.unwrap_or(count)).map_err(|invalid| refuse(&invalid))?
         }
         (false, None) => request.nodes.iter().map(PlacedNode::from).collect(),
         (true, None) => return Err(ApiError::invalid("nodes", "is missing, and so is count")),
@@ -128,11 +128,11 @@ fn nodes(request: &ComparisonRequest) -> Result<(Vec<PlacedNode>, Vec<PlacedNode
         reweight: request.weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
     };
     let after = match to {
-        None => event.apply(&before).map_err(refuse)?,
+        None => event.apply(&before).map_err(|invalid| refuse(&invalid))?,
         Some(_) if event != Event::default() => {
             return Err(ApiError::invalid("to", "cannot be given beside add, drain or weights"));
         }
-        Some(to) => hashing::resized(&before, to).map_err(refuse)?,
+        Some(to) => hashing::resized(&before, to).map_err(|invalid| refuse(&invalid))?,
     };
     if after.len() > NODES_MAX {
         return Err(ApiError::invalid("add", &format!("{} nodes are more than {NODES_MAX}", after.len())));
@@ -141,7 +141,7 @@ fn nodes(request: &ComparisonRequest) -> Result<(Vec<PlacedNode>, Vec<PlacedNode
 }
 
 /// What cannot be, by the field that says it.
-fn refuse(invalid: Invalid) -> ApiError {
+fn refuse(invalid: &Invalid) -> ApiError {
     let field = match invalid.what {
         "event" => "body",
         "nodes after the event" => "drain",

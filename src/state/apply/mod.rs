@@ -229,7 +229,9 @@ impl State {
         let Some(asked) = idempotency else { return };
         if self.remembered.len() >= IDEMPOTENCY_KEYS_MAX {
             let oldest = self.remembered.oldest().map(|(_, key)| key.clone());
-            oldest.map(|key| self.remembered.remove(&key));
+            if let Some(key) = oldest {
+                self.remembered.remove(&key);
+            }
         }
         let kept = Remembered { request: asked.request.clone(), receipt: receipt.clone(), at: self.now };
         self.remembered.insert(scoped(by, asked), kept);

@@ -17,13 +17,12 @@ pub(in super::super) fn assert_step(before: &Cluster, after: &Cluster) {
     assert_table_step(before, after);
     assert_shards_step(before, after);
     assert_plans_step(before, after);
-    match running_on(before, after) {
-        Some(running) => running.assert_step(before, after),
-        None => {
-            assert_moving(after);
-            if let Some(record) = after.active_plan() {
-                assert_actions(after, record);
-            }
+    if let Some(running) = running_on(before, after) {
+        running.assert_step(before, after);
+    } else {
+        assert_moving(after);
+        if let Some(record) = after.active_plan() {
+            assert_actions(after, record);
         }
     }
 }

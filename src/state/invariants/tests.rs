@@ -115,6 +115,7 @@ fn edit_node(cluster: &mut Cluster, number: usize, change: impl FnOnce(&mut Node
 }
 
 /// Does something to a cluster, from random numbers; some of it is harmless.
+#[expect(clippy::too_many_lines, reason = "a list of things to do")]
 fn tamper(c: &mut Cluster, [what, x, y]: [usize; 3]) {
     let shard_at = |c: &Cluster, number: usize| c.shards.keys().nth(number % c.shards.len()).unwrap().clone();
     let node_at = |c: &Cluster, number: usize| c.nodes.keys().nth(number % c.nodes.len()).unwrap().clone();
@@ -153,7 +154,7 @@ fn tamper(c: &mut Cluster, [what, x, y]: [usize; 3]) {
         }
         8 => edit_node(c, x, |node| node.port = u16::try_from(y % 3).unwrap()),
         9 => edit_shard(c, x, |shard| {
-            shard.min_slots = shard.max_slots.insert(1).checked_add(u16::try_from(y % 2).unwrap())
+            shard.min_slots = shard.max_slots.insert(1).checked_add(u16::try_from(y % 2).unwrap());
         }),
         10 => c.active = [None, Some(id("p-1")), Some(id("p-2")), Some(id("p-9"))][y % 4].clone(),
         11 => c.plans_proposed = (x % 5) as u64,
@@ -239,7 +240,7 @@ fn finds(check: impl FnOnce()) -> bool {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if !QUIET.get() {
-                before(info)
+                before(info);
             }
         }));
     });
@@ -263,7 +264,7 @@ proptest! {
         }
         let before = WHOLE.with(|whole| which.get(whole).clone());
         let mut after = before.clone();
-        steps.into_iter().for_each(|step| tamper(&mut after, step));
+        for step in steps { tamper(&mut after, step); }
         // Two nodes at one address, one of which goes elsewhere: the rules never let an index come to that.
         after.nodes = SharedMap::from(after.nodes).into();
         after.shards = SharedMap::from(after.shards).into();

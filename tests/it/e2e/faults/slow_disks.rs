@@ -21,7 +21,9 @@ async fn slow_disks_cost_time_and_no_leader() {
     let ids = |of: &[usize]| of.iter().map(|index| index + 1).collect::<Vec<_>>();
     for slow in [ids(&[before.0]), ids(&[0, 1, 2])] {
         trial.note(format!("the disks of {slow:?} are slow"));
-        slow.iter().for_each(|&id| std::fs::write(at(id), "slow").unwrap());
+        for &id in &slow {
+            std::fs::write(at(id), "slow").unwrap();
+        }
         registers.go_on(&trial, 10).await;
         for &id in &slow {
             let syncs = std::fs::read(at(id).with_extension("calls")).unwrap().len();
