@@ -23,6 +23,7 @@ use crate::domain::{
     ClusterId, ClusterName, Goal, Instant, Limits, NodeId, Objective, PlacementGoal, PlanId, Principal, Rejection,
     ShardId, Slot, Statistics, TokenId, Version,
 };
+use crate::driver::Lease;
 use crate::plan::PlanError;
 use crate::publish::Publisher;
 use crate::raft::{RaftError, off_thread};
@@ -294,6 +295,13 @@ impl Controller {
     #[must_use]
     pub fn leading(&self) -> watch::Receiver<Option<u64>> {
         self.inner.group.leading()
+    }
+
+    /// This member's lease in a term in which it leads: held while a majority has confirmed it lately.
+    #[must_use]
+    pub fn lease(&self, term: u64) -> Lease {
+        let (controller, leading) = (self.clone(), self.leading());
+        Lease::new(term, move || *leading.borrow() == Some(term) && controller.standing().stale_ms == Some(0))
     }
 
     /// Commits one operation, stamped with time and caller. For everything but `Op::Change` and `Op::CreateToken`.

@@ -2,16 +2,20 @@
 //! raft, plans or pace; the executor commits the intent before it calls and the outcome after.
 
 mod flip;
+mod lease;
 mod manual;
+pub mod redis;
 mod scripted;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::domain::{Action, ActionKind, ClusterName, DriverKind, PlanId, Topology};
+use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId, Topology};
 
 pub use self::flip::Flip;
+pub use self::lease::Lease;
 pub use self::manual::Manual;
 pub use self::scripted::{Script, Scripted};
 
@@ -28,6 +32,14 @@ pub struct Job {
     pub direction: Direction,
     /// The cluster as it was when the intent was committed: addresses of the nodes.
     pub topology: Arc<Topology>,
+    /// How fast the plan may go.
+    pub limits: Limits,
+    /// Names and codes of the warnings that were acknowledged when the plan was approved.
+    pub acks: Arc<BTreeSet<String>>,
+    /// Whether the rollout is being ended or taken back: what cannot go on goes back to where it was.
+    pub ending: bool,
+    /// Whether this member may still command nodes: asked before every batch of commands.
+    pub lease: Lease,
 }
 
 /// Which way an action is carried out.
@@ -51,6 +63,13 @@ pub enum DriverError {
     /// Going on would do harm: the rollout ends after what is in flight.
     #[error("{0}")]
     Abort(String),
+    /// This one cannot be done, and what it is about is as it was before: it is given up, the rest goes on.
+    #[error("{0}")]
+    Halt(String),
+    /// The nodes are between two states, and cannot be brought to either now: it stays in flight and is tried again, and
+    /// the rollout is blocked, so that a person looks.
+    #[error("{0}")]
+    Open(String),
 }
 
 /// Carries out actions. Every call may come again for the same job after a change of leader: observe first.
@@ -67,6 +86,20 @@ pub trait Driver: Send + Sync {
     fn supports(&self, action: &ActionKind) -> bool {
         self.kind().can(action)
     }
+
+    /// Makes sure that nothing of an earlier term reaches the nodes any more. Called once in a term for each cluster,
+    /// before the first action; tried again until it succeeds.
+    fn fence<'a>(
+        &'a self,
+        _cluster: &'a ClusterName,
+        _topology: &'a Topology,
+        _lease: &'a Lease,
+    ) -> BoxFuture<'a, Result<(), DriverError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Forgets everything that belongs to a term that is over: its connections above all.
+    fn step_down(&self) {}
 
     /// Carries out one action, whole. Cancelled when the member stops leading.
     fn execute<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), DriverError>>;

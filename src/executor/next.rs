@@ -115,6 +115,13 @@ impl Hand {
         }
     }
 
+    /// The driver answered that it stays between two states: asked again, however often.
+    pub fn leave_open(&mut self, id: ActionId, now_ms: u64) {
+        let attempts = self.retries.get(&id).map_or(0, |retry| retry.attempts) + 1;
+        let not_before_ms = now_ms + (HOLD_MS << (attempts - 1).min(5)).min(HOLD_MS_MAX);
+        self.retries.insert(id, Retry { attempts, not_before_ms });
+    }
+
     /// It was committed that an action could not be taken back.
     pub fn hold(&mut self, id: ActionId, now_ms: u64) {
         let attempts = self.held.get(&id).map_or(0, |held| held.attempts) + 1;

@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::Drivers;
 use super::next::{ATTEMPTS_MAX, Hand, Step, next};
 use crate::controller::{Caller, Cluster, ControlError, Controller, Op, PlanRecord, SteerVerb};
-use crate::domain::{ActionId, ActionState, ClusterName, PlanId};
+use crate::domain::{ActionId, ActionState, ClusterName, PlanId, RolloutState};
 use crate::driver::{Direction, Driver, DriverError, Job};
 
 /// Pause after a commit that failed or was refused; doubled up to the most for each further one.
@@ -140,6 +140,10 @@ impl Carrier {
         answers: &Answers,
     ) {
         let topology = Arc::new(cluster.topology());
+        let acks = Arc::new(record.acks.clone());
+        let lease = self.controller.lease(self.term);
+        let state = record.rollout.as_ref().map(|rollout| rollout.state);
+        let ending = matches!(state, Some(RolloutState::Aborting | RolloutState::RollingBack));
         for id in ids {
             let direction = if is_back(record, *id) { Direction::Back } else { Direction::Forward };
             let job = Job {
@@ -148,6 +152,10 @@ impl Carrier {
                 action: record.plan.body.action(*id).expect("an action of the plan").clone(),
                 direction,
                 topology: Arc::clone(&topology),
+                limits: record.plan.limits.clone(),
+                acks: Arc::clone(&acks),
+                ending,
+                lease: lease.clone(),
             };
             hand.executing.insert(*id);
             let (driver, id) = (Arc::clone(driver), *id);
@@ -170,6 +178,15 @@ impl Carrier {
             Err(DriverError::Pause(why)) => {
                 hand.cause = Some(format!("action {id}: {why}"));
                 hand.given_up.insert(id, why);
+            }
+            Err(DriverError::Halt(why)) => {
+                warn!(cluster = %self.cluster, action = %id, ?direction, why, "the driver gives an action up");
+                hand.given_up.insert(id, why);
+            }
+            Err(DriverError::Open(why)) => {
+                warn!(cluster = %self.cluster, action = %id, ?direction, why, "an action stays open");
+                hand.cause = Some(format!("action {id}: {why}"));
+                hand.leave_open(id, self.now_ms());
             }
             Err(DriverError::Abort(why)) => {
                 hand.abort = Some(format!("action {id}: {why}"));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::line::{self, Health, Line, Role, shown};
-use super::{Adopted, NodesTextError, TEXT_MAX_BYTES};
+use super::{Adopted, NodesTextError, Seen, TEXT_MAX_BYTES, View};
 use crate::domain::{Host, Node, NodeId, NodeState, Shard, ShardId, Slot, SlotTable, Weight};
 
 /// Lines with their numbers, by id.
@@ -15,9 +15,9 @@ pub(super) fn adopt(text: &[u8], dialled: Option<&Host>) -> Result<Adopted, Node
     let owners = owners(&lines)?;
     let (members, mut notes) = members(&lines)?;
     check_addresses(&members)?;
-    let open = lines.values().filter_map(|(number, line)| Some((*number, line.open.as_ref()?)));
+    let open = lines.values().filter_map(|(number, line)| Some((*number, line.open.first()?)));
     if let Some((line, open)) = open.min_by_key(|(number, _)| *number) {
-        return Err(NodesTextError::OpenSlot { line, slot: open.slot.get(), why: open.why.clone() });
+        return Err(NodesTextError::OpenSlot { line, slot: open.slot.get(), why: open.flag.to_string() });
     }
     let shards = shards(&members);
     if shards.is_empty() {
@@ -29,6 +29,21 @@ pub(super) fn adopt(text: &[u8], dialled: Option<&Host>) -> Result<Adopted, Node
         notes.push(format!("{uncovered} slots are owned by no master: {}", table.unassigned()));
     }
     Ok(Adopted { nodes: members.into_values().map(|member| member.node).collect(), shards, table, notes })
+}
+
+/// One node's view, as it stands: no slot has two owners, replicas follow masters.
+pub(super) fn view(text: &[u8], dialled: Option<&Host>) -> Result<View, NodesTextError> {
+    let lines = read(text, dialled)?;
+    check_roles(&lines)?;
+    owners(&lines)?;
+    Ok(View { nodes: lines.into_values().map(|(_, line)| line.into()).collect() })
+}
+
+impl From<Line> for Seen {
+    fn from(line: Line) -> Self {
+        let Line { id, host, port, myself, role, health, config_epoch, connected, ranges, open } = line;
+        Self { id, host, port, myself, role, health, config_epoch, connected, ranges, open }
+    }
 }
 
 /// A node that is adopted.

@@ -18,21 +18,48 @@ pub(super) struct Line {
     pub(super) myself: bool,
     pub(super) role: Role,
     pub(super) health: Health,
+    /// Version of its claim to its slots; a replica shows its master's.
+    pub(super) config_epoch: u64,
+    /// Whether the node that printed the text has a link to it.
+    pub(super) connected: bool,
     pub(super) ranges: Vec<SlotRange>,
-    /// The first open slot.
-    pub(super) open: Option<Open>,
+    /// Open slots; only the node that printed the text tells its own.
+    pub(super) open: Vec<Open>,
 }
 
-/// A slot between two nodes, and the words for it.
-#[derive(Debug)]
-pub(super) struct Open {
-    pub(super) slot: Slot,
-    pub(super) why: String,
+/// A slot between two nodes, as one of them says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The slot.
+    pub slot: Slot,
+    /// Which way.
+    pub flag: Flag,
 }
 
-#[derive(Debug)]
-pub(super) enum Role {
+/// What is set on an open slot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Flag<N = NodeId> {
+    /// `[slot->-node]`: keys leave for this node, and who asks for one that is not there is sent to it.
+    Migrating(N),
+    /// `[slot-<-node]`: keys come from this node.
+    Importing(N),
+}
+
+impl std::fmt::Display for Flag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Migrating(node) => write!(f, "migrating to {node}"),
+            Self::Importing(node) => write!(f, "importing from {node}"),
+        }
+    }
+}
+
+/// What a node is in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It may own slots.
     Master,
+    /// It copies this node.
     ReplicaOf(NodeId),
     /// On its way into the cluster: no member yet.
     Handshake,
@@ -42,7 +69,8 @@ pub(super) enum Role {
 
 /// From good to bad: of several flags the worst counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Health {
+pub enum Health {
+    /// Nothing is said against it.
     Good,
     /// `fail?`: the node that printed the text cannot reach it.
     Suspected,
@@ -54,7 +82,8 @@ pub(super) enum Health {
 
 impl Health {
     /// The flag that says so.
-    pub(super) const fn flag(self) -> &'static str {
+    #[must_use]
+    pub const fn flag(self) -> &'static str {
         match self {
             Self::Good => "noflags",
             Self::Suspected => "fail?",
@@ -88,7 +117,9 @@ pub(super) fn parse(line: &[u8], dialled: Option<&Host>) -> Result<Line, String>
         return Err(format!("the link state {} is not known", shown(fields[7].as_bytes())));
     }
     let (ranges, open) = slot_fields(&slots)?;
-    Ok(Line { id, host, port, myself, role, health, ranges, open })
+    let config_epoch = fields[6].parse().expect("a number, checked above");
+    let connected = fields[7] == "connected";
+    Ok(Line { id, host, port, myself, role, health, config_epoch, connected, ranges, open })
 }
 
 /// Text for an error message: escaped and cut.
@@ -197,16 +228,16 @@ fn role(flagged: Flagged, master: &str) -> Result<Role, String> {
 }
 
 /// `n`, `a-b`, `[n->-id]` (migrating) and `[n-<-id]` (importing); the bracketed are flags, not ranges.
-fn slot_fields(fields: &[&str]) -> Result<(Vec<SlotRange>, Option<Open>), String> {
-    let (mut ranges, mut open) = (Vec::new(), None);
+fn slot_fields(fields: &[&str]) -> Result<(Vec<SlotRange>, Vec<Open>), String> {
+    let (mut ranges, mut open) = (Vec::new(), Vec::new());
     for field in fields {
         if let Some(inner) = field.strip_prefix('[') {
             let fault = || format!("{} is not an open slot [n->-id] or [n-<-id]", shown(field.as_bytes()));
             let inner = inner.strip_suffix(']').ok_or_else(fault)?;
-            let (slot, words, id) = if let Some((slot, id)) = inner.split_once("->-") {
-                (slot, "migrating to", id)
+            let (slot, flag) = if let Some((slot, id)) = inner.split_once("->-") {
+                (slot, Flag::Migrating(node_id(id)?))
             } else if let Some((slot, id)) = inner.split_once("-<-") {
-                (slot, "importing from", id)
+                (slot, Flag::Importing(node_id(id)?))
             } else {
                 return Err(fault());
             };
@@ -214,8 +245,7 @@ fn slot_fields(fields: &[&str]) -> Result<(Vec<SlotRange>, Option<Open>), String
             if slot.count() != 1 {
                 return Err(fault());
             }
-            let why = format!("{words} {}", node_id(id)?);
-            open = open.or(Some(Open { slot: slot.first(), why }));
+            open.push(Open { slot: slot.first(), flag });
         } else {
             ranges.push(field.parse::<SlotRange>().map_err(told)?);
         }

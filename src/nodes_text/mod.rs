@@ -7,8 +7,9 @@ mod adopt;
 mod line;
 mod print;
 
-use crate::domain::{Host, Node, Shard, SlotTable};
+use crate::domain::{Host, Node, NodeId, Shard, Slot, SlotRange, SlotTable};
 
+pub use line::{Flag, Health, Open, Role};
 pub use print::print;
 
 /// Longest text that is read: 8 MiB.
@@ -65,6 +66,73 @@ pub enum NodesTextError {
 /// [`NodesTextError`] with the line. An open slot is reported only when the text is sound otherwise.
 pub fn adopt(text: &[u8], dialled: Option<&Host>) -> Result<Adopted, NodesTextError> {
     adopt::adopt(text, dialled)
+}
+
+/// One node's view of its cluster, as it printed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Every line, ascending by id.
+    pub nodes: Vec<Seen>,
+}
+
+/// A node as another, or itself, sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its id.
+    pub id: NodeId,
+    /// Where clients reach it; none when it is printed empty.
+    pub host: Option<Host>,
+    /// Its port for clients; 0 only of a node without address.
+    pub port: u16,
+    /// Whether it printed the text.
+    pub myself: bool,
+    /// Master or replica.
+    pub role: Role,
+    /// What is said against it.
+    pub health: Health,
+    /// Version of its claim to its slots; a replica shows its master's.
+    pub config_epoch: u64,
+    /// Whether the node that printed the text has a link to it.
+    pub connected: bool,
+    /// The slots it owns.
+    pub ranges: Vec<SlotRange>,
+    /// Open slots; only `myself` tells its own.
+    pub open: Vec<Open>,
+}
+
+impl View {
+    /// The node that printed the text.
+    #[must_use]
+    pub fn myself(&self) -> Option<&Seen> {
+        self.nodes.iter().find(|node| node.myself)
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn node(&self, id: &NodeId) -> Option<&Seen> {
+        self.nodes.binary_search_by(|node| node.id.cmp(id)).ok().map(|at| &self.nodes[at])
+    }
+
+    /// Who owns a slot.
+    #[must_use]
+    pub fn owner(&self, slot: Slot) -> Option<&Seen> {
+        self.nodes.iter().find(|node| node.ranges.iter().any(|range| range.contains(slot)))
+    }
+
+    /// What the node that printed the text has set on a slot.
+    #[must_use]
+    pub fn flag(&self, slot: Slot) -> Option<&Flag> {
+        self.myself()?.open.iter().find(|open| open.slot == slot).map(|open| &open.flag)
+    }
+}
+
+/// Parses and checks one node's view without judging it: open slots, failing nodes and nodes in handshake are part of it.
+/// `dialled` as in [`adopt`].
+///
+/// # Errors
+/// [`NodesTextError::Malformed`] with the line.
+pub fn view(text: &[u8], dialled: Option<&Host>) -> Result<View, NodesTextError> {
+    adopt::view(text, dialled)
 }
 
 #[cfg(test)]

@@ -1,0 +1,6 @@
+//! Redis and Valkey servers: what is sent to them, in which order, and what their answers mean.
+//!
+//! [`protocol`] decides, from what both ends of a move say, what comes next; it is pure, and the model in its tests
+//! drives it through every crash. The other files do what it says.
+
+pub mod protocol;
