@@ -58,6 +58,7 @@ async fn run(controller: Controller, drivers: Arc<Drivers>) {
                 }
             }
         };
+        drivers.values().for_each(|driver| driver.step_down());
         if ended.is_err() {
             return;
         }

@@ -21,6 +21,8 @@ const REFUSED_MS: u64 = 100;
 const REFUSED_MS_MAX: u64 = 5_000;
 /// Refusals in a row after which the rollout is blocked: the executor does not understand the state.
 const REFUSALS_MAX: u32 = 8;
+/// Failed fences after which the rollout is blocked, so that a person looks; it is tried on.
+const FENCE_TRIES_MAX: u32 = 8;
 
 /// What to wait for before the next look.
 enum Then {
@@ -43,6 +45,9 @@ pub struct Carrier {
     started: Instant,
     refusals: u32,
     verifications: u32,
+    /// Whether executors of earlier terms are fenced off, as far as the driver can.
+    fenced: bool,
+    fence_tries: u32,
 }
 
 type Answers = FuturesUnordered<BoxFuture<'static, (ActionId, Direction, Result<(), DriverError>)>>;
@@ -61,6 +66,8 @@ impl Carrier {
             started: Instant::now(),
             refusals: 0,
             verifications: 0,
+            fenced: false,
+            fence_tries: 0,
         }
     }
 
@@ -82,6 +89,18 @@ impl Carrier {
             let Some(driver) = self.drivers.get(&cluster.driver).cloned() else {
                 return self.no_driver(&cluster, record).await;
             };
+            if driver.is_ours() && !self.fenced {
+                match driver.fence(&self.cluster, &cluster.topology(), &self.controller.lease(self.term)).await {
+                    Ok(()) => self.fenced = true,
+                    Err(error) => {
+                        self.not_fenced(&cluster, record, &error).await;
+                        if !self.leads() {
+                            return;
+                        }
+                        continue;
+                    }
+                }
+            }
             if let Some(rollout) = &record.rollout {
                 hand.observe(rollout, self.now_ms(), self.controller.now());
             }
@@ -274,13 +293,29 @@ impl Carrier {
         Then::Rest((REFUSED_MS << self.refusals.min(6)).min(REFUSED_MS_MAX))
     }
 
+    /// Nothing is sent before the fence stands; after a while a person is told why.
+    async fn not_fenced(&mut self, cluster: &Cluster, record: &PlanRecord, error: &DriverError) {
+        warn!(cluster = %self.cluster, %error, "executors of earlier terms are not fenced off yet");
+        self.fence_tries += 1;
+        let is_running = record.rollout.as_ref().is_some_and(|rollout| rollout.state == RolloutState::Running);
+        if self.fence_tries == FENCE_TRIES_MAX && is_running {
+            let cause = format!("executors of earlier terms cannot be fenced off: {error}");
+            self.block(cluster, record, cause).await;
+        }
+        sleep(Duration::from_millis((REFUSED_MS << self.fence_tries.min(6)).min(REFUSED_MS_MAX))).await;
+    }
+
     async fn no_driver(&self, cluster: &Cluster, record: &PlanRecord) {
         let cause = format!("this controller has no driver {}", cluster.driver.as_str());
-        let op = Op::Block { cluster: self.cluster.clone(), plan: record.plan.id.clone(), cause };
+        self.block(cluster, record, cause).await;
+        sleep(Duration::from_millis(REFUSED_MS_MAX)).await;
+    }
+
+    async fn block(&self, cluster: &Cluster, record: &PlanRecord, cause: String) {
+        let op = Op::Block { cluster: cluster.name.clone(), plan: record.plan.id.clone(), cause };
         if let Err(error) = self.controller.submit_in(self.term, &self.caller, self.in_term(op)).await {
             debug!(cluster = %self.cluster, %error, "not blocked");
         }
-        sleep(Duration::from_millis(REFUSED_MS_MAX)).await;
     }
 
     /// What arrives after a successor has begun is refused: a member that does not lead any more sends its commits on to

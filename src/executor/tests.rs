@@ -443,3 +443,5 @@ async fn what_a_deposed_executor_still_sends_is_refused() {
         .filter_map(|c| if let Op::InTerm { term, .. } = c.op { Some(term) } else { None });
     assert!(terms.clone().any(|term| term == 1) && terms.clone().any(|term| term == 7));
 }
+
+mod open;

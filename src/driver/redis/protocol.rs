@@ -203,3 +203,8 @@ fn after_hand_over<N: Clone + Eq>(ends: &Ends<'_, N>) -> Result<Step, Obstacle<N
 fn elsewhere<N: Clone>(at: &End<N>, flag: &Flag<N>) -> Obstacle<N> {
     Obstacle::OpenElsewhere { at: at.me.clone(), flag: flag.clone() }
 }
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Actions that a driver gives up, actions that it must leave open, and the fence before the first of a term.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::domain::Topology;
+use crate::driver::Lease;
+
+/// A scripted driver whose fence takes so many tries.
+struct Fencing {
+    inner: Scripted,
+    refusals: usize,
+    fenced: Mutex<Vec<u64>>,
+    stepped_down: Mutex<usize>,
+}
+
+impl Fencing {
+    fn new(refusals: usize, inner: Scripted) -> Arc<Self> {
+        Arc::new(Self { inner, refusals, fenced: Mutex::default(), stepped_down: Mutex::default() })
+    }
+}
+
+impl Driver for Fencing {
+    fn kind(&self) -> DriverKind {
+        self.inner.kind()
+    }
+
+    fn fence<'a>(
+        &'a self,
+        _cluster: &'a ClusterName,
+        _topology: &'a Topology,
+        lease: &'a Lease,
+    ) -> BoxFuture<'a, Result<(), DriverError>> {
+        let mut fenced = self.fenced.lock().unwrap();
+        assert!(self.inner.asked().is_empty() || lease.term() > 1, "the fence stands before the first action");
+        fenced.push(lease.term());
+        let refused = fenced.len() <= self.refusals;
+        at_once(if refused { Err(DriverError::Retry("node-a is away".to_owned())) } else { Ok(()) })
+    }
+
+    fn step_down(&self) {
+        *self.stepped_down.lock().unwrap() += 1;
+    }
+
+    fn execute<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), DriverError>> {
+        assert!(job.lease.holds());
+        self.inner.execute(job)
+    }
+
+    fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {
+        self.inner.verify(topology)
+    }
+}
+
+#[tokio::test]
+async fn an_action_that_is_given_up_does_not_stop_the_rest() {
+    let halted = || Err(DriverError::Halt("slot 200: key \"x\" differs".to_owned()));
+    let driver = scripted(move |job, earlier| {
+        at_once(if (job.action.id, earlier) == (ActionId(3), 0) { halted() } else { Ok(()) })
+    });
+    let stage = Stage::start(Arc::new(driver), 4, |_| {}).await;
+    stage.until_rollout(RolloutState::Blocked).await;
+    let rollout = stage.rollout();
+    assert_eq!(rollout.in_state(&[ActionState::Done]).count(), 9);
+    assert_eq!(rollout.state_of(ActionId(3)), Some(ActionState::Failed));
+    let cause = rollout.cause.unwrap();
+    assert!(cause.contains("a-3 (a -> c): slot 200: key \"x\" differs"), "{cause}");
+    assert_eq!(stage.owner(200).as_str(), "a", "its slots are with their source");
+    stage.steer(SteerVerb::Resume, &[]).await;
+    stage.until_rollout(RolloutState::Succeeded).await;
+}
+
+#[tokio::test]
+async fn what_stays_open_blocks_the_rollout_and_is_asked_again_until_it_is_closed() {
+    let driver = Arc::new(scripted(|job, earlier| {
+        let open = || Err(DriverError::Open("slot 0 is open: node-c does not answer".to_owned()));
+        at_once(if job.action.id == ActionId(1) && earlier < 2 { open() } else { Ok(()) })
+    }));
+    let stage = Stage::start(Arc::clone(&driver) as _, 4, |limits| limits.moves_per_source = 1).await;
+    stage.until_rollout(RolloutState::Blocked).await;
+    let cause = stage.rollout().cause.unwrap();
+    assert_eq!(cause, "action a-1: slot 0 is open: node-c does not answer");
+    let in_flight =
+        |cluster: &Cluster| cluster.plans[&id::<PlanId>("p-1")].rollout.as_ref().unwrap().in_flight().count();
+    assert!(in_flight(&stage.cluster()) >= 1, "it is not taken for ended");
+    assert_eq!(stage.rollout().state_of(ActionId(1)), Some(ActionState::Begun));
+    stage.until("closed", |cluster| in_flight(cluster) == 0).await;
+    assert_eq!(stage.rollout().state_of(ActionId(1)), Some(ActionState::Done));
+    assert_eq!(stage.rollout().state, RolloutState::Blocked, "only a person lets it go on");
+    assert_eq!(driver.asked().iter().filter(|(id, _)| *id == ActionId(1)).count(), 3);
+    stage.steer(SteerVerb::Resume, &[]).await;
+    stage.until_rollout(RolloutState::Succeeded).await;
+}
+
+#[tokio::test]
+async fn what_stays_open_is_taken_back_once_the_rollout_ends() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let driver = scripted({
+        let seen = Arc::clone(&seen);
+        move |job, _| {
+            seen.lock().unwrap().push((job.action.id, job.ending));
+            at_once(match (job.action.id, job.ending) {
+                (ActionId(1), false) => Err(DriverError::Open("slot 0 is open".to_owned())),
+                (ActionId(1), true) => Err(DriverError::Halt("slot 0 is with its source again".to_owned())),
+                _ => Ok(()),
+            })
+        }
+    });
+    let stage = Stage::start(Arc::new(driver), 4, |_| {}).await;
+    stage.until_rollout(RolloutState::Blocked).await;
+    stage.steer(SteerVerb::Abort, &[]).await;
+    stage.until_rollout(RolloutState::Aborted).await;
+    assert_eq!(stage.rollout().state_of(ActionId(1)), Some(ActionState::Failed));
+    assert_eq!(stage.owner(0).as_str(), "a");
+    assert!(stage.cluster().moving.is_empty());
+    let seen = seen.lock().unwrap();
+    assert!(seen.contains(&(ActionId(1), false)) && seen.contains(&(ActionId(1), true)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_sent_in_a_term_before_its_fence_stands() {
+    let driver = Fencing::new(2, scripted(|_, _| at_once(Ok(()))));
+    let stage = Stage::start(Arc::clone(&driver) as _, 4, |_| {}).await;
+    stage.until_rollout(RolloutState::Succeeded).await;
+    assert_eq!(*driver.fenced.lock().unwrap(), [1, 1, 1], "tried until it stood, then not again");
+}
+
+#[tokio::test]
+async fn a_fence_that_cannot_be_set_blocks_the_rollout_with_its_reason() {
+    let driver = Fencing::new(usize::MAX, scripted(|_, _| at_once(Ok(()))));
+    let stage = Stage::start(Arc::clone(&driver) as _, 4, |_| {}).await;
+    stage.until_rollout(RolloutState::Blocked).await;
+    let cause = stage.rollout().cause.unwrap();
+    assert_eq!(cause, "executors of earlier terms cannot be fenced off: node-a is away");
+    assert_eq!(driver.inner.asked(), []);
+}
+
+#[tokio::test]
+async fn each_term_fences_for_itself_and_the_driver_hears_of_its_end() {
+    let (inner, gate) = gated();
+    let driver = Fencing::new(0, inner);
+    let stage = Stage::start(Arc::clone(&driver) as _, 4, |_| {}).await;
+    stage.until("something is in flight", |_| stage.rollout().in_flight().next().is_some()).await;
+    stage.local.set_leading(Some(5));
+    gate.add_permits(100);
+    stage.until_rollout(RolloutState::Succeeded).await;
+    assert_eq!(*driver.fenced.lock().unwrap(), [1, 5]);
+    assert!(*driver.stepped_down.lock().unwrap() >= 1);
+}
