@@ -40,6 +40,10 @@ pub struct Hand {
     pub held: BTreeMap<ActionId, Retry>,
     /// A person must look, and why.
     pub cause: Option<String>,
+    /// Between two states, by what the driver said last, and why.
+    pub open: BTreeMap<ActionId, String>,
+    /// The state of the rollout when it was last looked at.
+    seen: Option<RolloutState>,
     /// Going on would do harm, and why.
     pub abort: Option<String>,
     /// When each action in flight was first seen in flight, less the time it had been by then.
@@ -85,6 +89,8 @@ impl Hand {
             given_up: BTreeMap::new(),
             held: BTreeMap::new(),
             cause: None,
+            open: BTreeMap::new(),
+            seen: None,
             abort: None,
             since_ms: BTreeMap::new(),
         }
@@ -99,6 +105,13 @@ impl Hand {
         self.executed.retain(|id, _| flying.contains_key(id));
         self.retries.retain(|id, _| flying.contains_key(id));
         self.given_up.retain(|id, _| flying.contains_key(id));
+        self.open.retain(|id, _| flying.contains_key(id));
+        // A person lets it go on: what is open gets another chance at once.
+        if self.seen.replace(rollout.state) != Some(rollout.state) && rollout.state == RolloutState::Running {
+            for id in std::mem::take(&mut self.open).into_keys() {
+                self.retries.remove(&id);
+            }
+        }
         for (id, since) in flying {
             self.since_ms.entry(id).or_insert_with(|| now_ms.saturating_sub(now.since_ms(since)));
         }
@@ -116,7 +129,8 @@ impl Hand {
     }
 
     /// The driver answered that it stays between two states: asked again, however often.
-    pub fn leave_open(&mut self, id: ActionId, now_ms: u64) {
+    pub fn leave_open(&mut self, id: ActionId, why: String, now_ms: u64) {
+        self.open.insert(id, why);
         let attempts = self.retries.get(&id).map_or(0, |retry| retry.attempts) + 1;
         let not_before_ms = now_ms + (HOLD_MS << (attempts - 1).min(5)).min(HOLD_MS_MAX);
         self.retries.insert(id, Retry { attempts, not_before_ms });
@@ -148,7 +162,8 @@ pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand
         if let Some(step) = view.carry_on(driver, hand, now_ms, &mut soonest) {
             return step;
         }
-        if let Some(cause) = hand.cause.clone().filter(|_| rollout.state == RolloutState::Running) {
+        let open = || hand.open.iter().next().map(|(id, why)| format!("action {id}: {why}"));
+        if let Some(cause) = hand.cause.clone().or_else(open).filter(|_| rollout.state == RolloutState::Running) {
             return Step::Block(cause);
         }
         let opens = opens_at(&record.plan.limits.windows, now).filter(|_| rollout.state == RolloutState::Running);

@@ -186,6 +186,7 @@ impl Carrier {
     fn take(&self, answer: (ActionId, Direction, Result<(), DriverError>), hand: &mut Hand) {
         let (id, direction, result) = answer;
         hand.executing.remove(&id);
+        hand.open.remove(&id);
         match result {
             Ok(()) => {
                 hand.executed.insert(id, self.now_ms());
@@ -204,8 +205,7 @@ impl Carrier {
             }
             Err(DriverError::Open(why)) => {
                 warn!(cluster = %self.cluster, action = %id, ?direction, why, "an action stays open");
-                hand.cause = Some(format!("action {id}: {why}"));
-                hand.leave_open(id, self.now_ms());
+                hand.leave_open(id, why, self.now_ms());
             }
             Err(DriverError::Abort(why)) => {
                 hand.abort = Some(format!("action {id}: {why}"));
