@@ -3,4 +3,5 @@
 //! [`protocol`] decides, from what both ends of a move say, what comes next; it is pure, and the model in its tests
 //! drives it through every crash. The other files do what it says.
 
+pub mod atomic;
 pub mod protocol;
