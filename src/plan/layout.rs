@@ -3,11 +3,12 @@
 //! The fewest ranges are strongly NP-hard to find with several receivers, so this is a heuristic in four steps:
 //! receivers absorb the pieces beside them; whole runs go to the receiver they fit best; one piece over the junction of
 //! two donors serves both; what is left comes from the ends of runs. After every piece its new neighbours are absorbed
-//! again. Heaps and sorted sets, no rescans.
+//! again. Heaps and sorted sets, no rescans. Small tables are improved by `exchange` then.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use super::exchange;
 use super::runs::{Runs, Side};
 
 /// How many slots each shard gives and takes. One entry more than shards: the last stands for nobody.
@@ -20,31 +21,32 @@ pub(super) struct Flow {
 /// Above so many runs a table is laid out once only: there are enough pieces then for one way to be as good as another.
 const TRIED_RUNS_MAX: usize = 256;
 
+/// Up to so many runs pieces are exchanged afterwards: in larger tables a range more or less counts little.
+const EXCHANGED_RUNS_MAX: usize = 64;
+
 /// The owner of every slot afterwards. `owners` may hold `flow.give.len() − 1` for nobody; `pinned` slots stay.
 ///
 /// Needs Σgive = Σtake, nobody doing both, and at least `give` slots of each shard that are not pinned. Tries the steps
 /// in other orders too, from either end of the table, and keeps what has the fewest ranges.
 pub(super) fn choose(owners: &[u16], pinned: impl Fn(usize) -> bool, flow: &Flow) -> Vec<u16> {
     assert_eq!(flow.give.iter().sum::<u32>(), flow.take.iter().sum::<u32>(), "what is given is taken");
-    let mut best = lay_out(owners, &pinned, flow.clone(), Order::AbsorbFirst);
-    let mut fewest = ranges(&best);
-    let mut keep = |after: Vec<u16>| {
-        let ranges = ranges(&after);
-        if ranges < fewest {
-            (best, fewest) = (after, ranges);
-        }
-    };
-    if ranges(owners) <= TRIED_RUNS_MAX {
-        keep(lay_out(owners, &pinned, flow.clone(), Order::WholeFirst));
+    let mut tried = vec![lay_out(owners, &pinned, flow.clone(), Order::AbsorbFirst)];
+    let runs = ranges(owners);
+    if runs <= TRIED_RUNS_MAX {
+        tried.push(lay_out(owners, &pinned, flow.clone(), Order::WholeFirst));
         let mirrored: Vec<u16> = owners.iter().rev().copied().collect();
         let from_behind = |slot: usize| pinned(owners.len() - 1 - slot);
         for order in [Order::AbsorbFirst, Order::WholeFirst] {
             let mut after = lay_out(&mirrored, &from_behind, flow.clone(), order);
             after.reverse();
-            keep(after);
+            tried.push(after);
         }
     }
-    best
+    if runs <= EXCHANGED_RUNS_MAX {
+        return exchange::fewest_ranges(owners, &pinned, flow, tried);
+    }
+    // The first of several.
+    tried.into_iter().min_by_key(|after| ranges(after)).expect("one way is tried always")
 }
 
 fn ranges(owners: &[u16]) -> usize {

@@ -1,7 +1,7 @@
 //! Exact minimal slot moves: from a topology and a goal to a plan body. Pure: no clock, no IO, no randomness, integers only.
 //!
 //! In reading order: `survey` (the input by index), `quota` (exact shares), `targets` (bands, lower bound, counts
-//! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `cheapest` (which slots when bytes
+//! afterwards), `aim` (what each goal makes of them), `layout`, `runs` and `exchange` (which slots), `cheapest` (which slots when bytes
 //! count), `load` (balancing keys, bytes or operations), `actions` (cut and ordered), `waves`, `body`, `costs` and `curve`
 //! (figures), `revert`, and `check`, which trusts none of these; `review` is what a person should know, `eta` how long it
 //! takes, `remedy` what makes an infeasible goal feasible. `memory` brings slots back to their earlier owners, `placement`
@@ -17,6 +17,7 @@ mod targets;
 mod aim;
 mod layout;
 mod runs;
+mod exchange;
 mod cheapest;
 mod load;
 mod actions;

@@ -146,7 +146,7 @@ proptest! {
         }
         let ranges = |table: &[u16]| table.chunk_by(|a, b| a == b).count();
         let best = fewest_ranges(&owners, &pinned, &give, &take);
-        prop_assert!(ranges(&after) <= best + 2, "{:?} -> {:?}: {} ranges, {} are possible", owners, after, ranges(&after), best);
+        prop_assert!(ranges(&after) <= best + 1, "{:?} -> {:?}: {} ranges, {} are possible", owners, after, ranges(&after), best);
     }
 
     #[test]
@@ -167,6 +167,28 @@ proptest! {
             let at_once: Vec<Edge> = edges.iter().zip(&waves).filter(|(_, w)| **w == wave).map(|(e, _)| *e).collect();
             prop_assert!(worst(&|e| e.from, &at_once) <= per_source as usize);
             prop_assert!(worst(&|e| Some(e.to), &at_once) <= per_target as usize);
+        }
+    }
+}
+
+/// Tables on which the steps before the last leave three to five ranges more than the fewest. With a
+/// thousand slots for each the fewest are the same: the last step looks at ranges, not at slots.
+#[test]
+fn ranges_that_only_exchanges_save() {
+    type Case = (&'static [u16], &'static [u32], &'static [u32], usize);
+    let cases: [Case; 4] = [
+        (&[0, 0, 2, 0, 2, 0, 2], &[2, 0, 3, 0], &[0, 5, 0, 0], 2),
+        (&[0, 1, 0, 3, 0, 1, 1, 1, 0, 0], &[2, 1, 0, 1], &[0, 0, 4, 0], 4),
+        (&[1, 1, 0, 0, 3, 1, 0, 1], &[1, 2, 0, 1], &[0, 0, 4, 0], 3),
+        (&[2, 0, 2, 0, 4, 2, 4, 0, 0, 0, 2, 2, 0], &[3, 0, 4, 0, 2], &[0, 2, 0, 7, 0], 4),
+    ];
+    for (owners, give, take, fewest) in cases {
+        assert_eq!(fewest_ranges(owners, &|_| false, give, take), fewest, "{owners:?}");
+        for times in [1, 1000] {
+            let owners: Vec<u16> = owners.iter().flat_map(|&owner| std::iter::repeat_n(owner, times)).collect();
+            let all = |counts: &[u32]| counts.iter().map(|count| count * u32::try_from(times).unwrap()).collect();
+            let after = layout::choose(&owners, |_| false, &Flow { give: all(give), take: all(take) });
+            assert_eq!(after.chunk_by(|a, b| a == b).count(), fewest, "{owners:?}");
         }
     }
 }
