@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// Tables on which the steps before the last leave three to five ranges more than the fewest. With a
+/// Tables on which the steps before the last leave three ranges more than the fewest. With a
 /// thousand slots for each the fewest are the same: the last step looks at ranges, not at slots.
 #[test]
 fn ranges_that_only_exchanges_save() {
