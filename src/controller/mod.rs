@@ -12,9 +12,10 @@ mod local;
 mod members;
 mod memory;
 mod progress;
+mod seen;
 mod tokens;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -35,6 +36,7 @@ pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
 pub use self::members::{Invitation, Joined, Member, Membership, Removal};
+pub use self::seen::{DriftReport, Drivers};
 pub use self::progress::{ActionCounts, Progress, progress};
 pub use self::tokens::Bearer;
 pub use crate::raft::{Backup, Freshness, Standing, Status};
@@ -59,6 +61,8 @@ struct Inner {
     random: Box<dyn Fn() -> fresh::Bits + Send + Sync>,
     /// The tokens as they were last looked at.
     tokens: watch::Sender<Vec<TokenId>>,
+    /// What asks the nodes.
+    drivers: OnceLock<Drivers>,
 }
 
 /// Who calls, and what goes with every write.
@@ -89,6 +93,8 @@ pub struct Propose {
     pub reverts: Option<PlanId>,
     /// The copies that every active shard is to have; none: nodes stay in their shards.
     pub placement: Option<PlacementGoal>,
+    /// Repair: bring what the nodes have otherwise to where the table has it, and move nothing; the goal is then ignored.
+    pub repair: bool,
 }
 
 /// Which slots a plan moves once it is settled how many.
@@ -193,7 +199,7 @@ impl Controller {
     ) -> Self {
         let (group, clock, random) = (Box::new(group), Box::new(clock), Box::new(random));
         let (publisher, tokens) = (Publisher::default(), watch::Sender::default());
-        Self { inner: Arc::new(Inner { group, publisher, clock, random, tokens }) }
+        Self { inner: Arc::new(Inner { group, publisher, clock, random, tokens, drivers: OnceLock::new() }) }
     }
 
     /// This member may answer reads: it has applied up to a commit index that a leader told it since it started.

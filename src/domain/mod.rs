@@ -1,5 +1,6 @@
 //! Values: slots, shards, topologies, plans. No IO, no clock, no randomness, no async; imports no other room.
 
+mod address;
 mod comparison;
 mod digest;
 mod epoch;
@@ -30,6 +31,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use address::Address;
 pub use comparison::{
     Balance, Comparison, CopyFigures, Evenness, Family, FamilyFigures, HotKeys, Millionths, MissCurve, Outcome,
     PlacedNode, Takeover, ViewFigures,

@@ -41,6 +41,7 @@ pub fn balance(propose: Option<bool>, reason: Option<&Text>) -> Option<Propose> 
         supersedes: None,
         reverts: None,
         placement: None,
+        repair: false,
     })
 }
 

@@ -111,7 +111,8 @@ fn proposal(request: &PlanRequest, cluster: &Cluster) -> Result<Propose, ApiErro
     let placement = request.placement.map(TryInto::try_into).transpose();
     let placement =
         placement.map_err(|invalid: Invalid| Fault::in_field(format!("placement.{}", invalid.what), &invalid))?;
-    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts: request.revert.clone(), placement })
+    let (reverts, repair) = (request.revert.clone(), request.repair);
+    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts, placement, repair })
 }
 
 /// The answer to a proposal.
