@@ -36,8 +36,8 @@ pub use self::group::Group;
 pub use self::import::Imported;
 pub use self::local::Local;
 pub use self::members::{Invitation, Joined, Member, Membership, Removal};
-pub use self::seen::{DriftReport, Drivers};
 pub use self::progress::{ActionCounts, Progress, progress};
+pub use self::seen::{DriftReport, Drivers};
 pub use self::tokens::Bearer;
 pub use crate::raft::{Backup, Freshness, Standing, Status};
 pub use crate::state::{

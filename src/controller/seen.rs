@@ -9,7 +9,7 @@ use crate::domain::{
     ActionKind, ClusterName, DriverKind, NodeId, NodeState, PlanId, Rejection, ShardId, Slot, SlotSet, Version,
 };
 use crate::driver::drift::{self, Drift, Settled};
-use crate::driver::nodes::{Durability, Sample, Surveyed};
+use crate::driver::nodes::{Depth, Durability, Sample, Surveyed};
 use crate::driver::{Driver, Nodes};
 use crate::plan::{self, DriftFact, Facts, NodeFacts, SampleFacts};
 
@@ -72,7 +72,7 @@ impl Controller {
     pub async fn drift(&self, cluster: &ClusterName) -> Result<DriftReport, ControlError> {
         let before = self.cluster(cluster)?;
         let eyes = self.eyes_of(&before)?;
-        let survey = eyes.nodes().survey(&before.topology()).await;
+        let survey = eyes.nodes().survey(&before.topology(), Depth::Views).await;
         // An action that ended while the nodes were asked is not held against them.
         let after = self.cluster(cluster)?;
         let mut settled = settled(&before);
@@ -126,7 +126,7 @@ impl Controller {
 /// Surveys a cluster, and samples the slots that are to move.
 async fn look(eyes: &Eyes, cluster: &Cluster, slots: &SlotSet) -> Seen {
     let topology = cluster.topology();
-    let survey = eyes.nodes().survey(&topology).await;
+    let survey = eyes.nodes().survey(&topology, Depth::Whole).await;
     let sample = if slots.is_empty() { Sample::default() } else { eyes.nodes().sample(&topology, slots).await };
     let settled = settled(cluster);
     let drift = drift::drift(&topology, &survey, &settled);

@@ -268,7 +268,8 @@ fn membership(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
     let mut missing: BTreeMap<&NodeId, Vec<&NodeId>> = BTreeMap::new();
     for (at, view) in &seen.views {
         for node in view.nodes.iter().filter(|node| seen.shard_of(&node.id).is_none()) {
-            let address = node.host.as_ref().map_or_else(|| "no address".to_owned(), |host| format!("{host}:{}", node.port));
+            let address =
+                node.host.as_ref().map_or_else(|| "no address".to_owned(), |host| format!("{host}:{}", node.port));
             let handshake = node.role == Role::Handshake;
             unknown.entry(&node.id).or_insert((address, handshake, Vec::new())).2.push(at);
         }
@@ -309,7 +310,8 @@ fn disagreement(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
             }
         }
         if !slots.is_empty() {
-            let what = format!("{}: {} takes another node for their owner than that node does", named(&slots), seen.name(at));
+            let what =
+                format!("{}: {} takes another node for their owner than that node does", named(&slots), seen.name(at));
             let shard = seen.shard_of(at).cloned();
             found.push(Drift { node: Some(at.clone()), shard, slots, ..finding(DriftKind::Disagreement, what) });
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::BoxFuture;
 
-use crate::domain::{Address, NodeId, SlotSet, Statistics, Topology};
+use crate::domain::{Address, NodeId, SlotSet, Topology};
 use crate::nodes_text::{Adopted, View};
 
 /// Real nodes, as far as they can be asked. Every call has a bound on its time and on what it reads.
@@ -16,8 +16,8 @@ pub trait Nodes: Send + Sync {
     /// A running cluster, from the address of any of its nodes: the views of all its masters must agree.
     fn discover<'a>(&'a self, seed: &'a Address) -> BoxFuture<'a, Result<Discovery, NodesError>>;
 
-    /// What every node of a cluster sees, and how it stands. A node that does not answer is part of the answer.
-    fn survey<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Survey>;
+    /// What every node of a cluster says. A node that does not answer is part of the answer.
+    fn survey<'a>(&'a self, topology: &'a Topology, depth: Depth) -> BoxFuture<'a, Survey>;
 
     /// What keys the slots hold at the primaries of their shards, as far as a sample tells.
     fn sample<'a>(&'a self, topology: &'a Topology, slots: &'a SlotSet) -> BoxFuture<'a, Sample>;
@@ -52,13 +52,22 @@ pub enum NodesError {
     Unavailable(String),
 }
 
+/// How much is asked of each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Only what it sees: [`Facts`] are left empty.
+    Views,
+    /// How it stands as well.
+    Whole,
+}
+
 /// A running cluster, as its nodes tell it.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     /// Nodes, shards and slots, with remarks.
     pub adopted: Adopted,
-    /// What is known of each slot, where the servers count.
-    pub statistics: Option<Statistics>,
+    /// Keys of all masters together.
+    pub keys: u64,
 }
 
 /// What every node of a cluster says.

@@ -41,13 +41,13 @@ mod remedy;
 pub use check::{check, check_placement, check_repair, check_revert};
 pub use error::PlanError;
 pub use eta::eta_seconds;
-pub use facts::{DriftFact, Facts, NodeFacts, SampleFacts};
 pub use explain::{Known, explain_shard, explain_slot};
+pub use facts::{DriftFact, Facts, NodeFacts, SampleFacts};
 pub use memory::Memory;
-pub use preflight::obstacles;
 pub use placement::{Placed, PlacementError, PlacementInput, place};
-pub use repair::repair;
+pub use preflight::obstacles;
 pub use remedy::{Change, Remedy, Setting};
+pub use repair::repair;
 pub use revert::{revert, with_leading_actions, with_leading_waves};
 pub use review::{Looked, checks};
 

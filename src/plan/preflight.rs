@@ -99,7 +99,10 @@ fn agreement(body: &PlanBody, facts: &Facts) -> Finding {
     };
     let found: Vec<&DriftFact> = facts.drift.iter().filter(stands).collect();
     if found.is_empty() {
-        return Finding::ok("nodes-agree", "the nodes agree with the table, and no slot is open that the plan leaves open");
+        return Finding::ok(
+            "nodes-agree",
+            "the nodes agree with the table, and no slot is open that the plan leaves open",
+        );
     }
     let shown: Vec<&str> = found.iter().take(SENTENCES_MAX).map(|fact| fact.what.as_str()).collect();
     let more = found.len().saturating_sub(SENTENCES_MAX);
@@ -164,7 +167,8 @@ fn replica_lag(ends: &Ends<'_>, facts: &Facts) -> Option<Finding> {
     let mut behind = Vec::new();
     for (id, primary) in ends.all() {
         let replicas = ends.shards.get(id).into_iter().flat_map(|shard| &shard.replicas);
-        for node in replicas.filter_map(|node| facts.nodes.get(node)).filter(|node| node.silent.is_none() && !node.lost) {
+        for node in replicas.filter_map(|node| facts.nodes.get(node)).filter(|node| node.silent.is_none() && !node.lost)
+        {
             let lag = primary.offset.saturating_sub(node.offset);
             if node.link_up == Some(false) {
                 behind.push(format!("{} has no link to its primary", node.address));
@@ -183,7 +187,8 @@ fn big_keys(facts: &Facts) -> Option<Finding> {
     if names.is_empty() {
         let measured = facts.sample.measured.0;
         let most = mebibytes(facts.big_key_bytes);
-        return (measured > 0).then(|| Finding::ok("big-key", format!("none of {measured} keys sampled is above {most}")));
+        return (measured > 0)
+            .then(|| Finding::ok("big-key", format!("none of {measured} keys sampled is above {most}")));
     }
     let text = format!("{}; their move blocks both nodes", listed(names.iter().map(String::as_str)));
     Some(Finding::ack("big-key", text))

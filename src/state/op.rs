@@ -72,7 +72,9 @@ impl Op {
             Self::Approve { .. } | Self::Reject { .. } => Some(Permission::Review),
             Self::Begin { .. } | Self::Finish { .. } | Self::Fail { .. } => Some(Permission::Move),
             Self::InTerm { what, .. } => what.permission(),
-            Self::Block { .. } | Self::Complete { .. } | Self::Observe { .. } | Self::Expire | Self::Lead { .. } => None,
+            Self::Block { .. } | Self::Complete { .. } | Self::Observe { .. } | Self::Expire | Self::Lead { .. } => {
+                None
+            }
         }
     }
 }

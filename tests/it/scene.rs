@@ -11,7 +11,9 @@ use slotkeeper::domain::{
     Intent, Limits, Node, NodeState, Plan, PlanBody, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardBounds,
     ShardChange, ShardId, SlotTable, Summary, Tolerance, Weight,
 };
-use slotkeeper::state::{COMMAND_VERSION, Change, Cluster, Command, Failover, Idempotency, Op, Place, State, SteerVerb};
+use slotkeeper::state::{
+    COMMAND_VERSION, Change, Cluster, Command, Failover, Idempotency, Op, Place, State, SteerVerb,
+};
 
 /// Words of a line: bare ones, and `key=value` ones.
 pub struct Words<'a> {

@@ -142,11 +142,7 @@ fn slots_of_nobody_of_two_and_of_another_are_told_apart() {
     texts.edit(&ALL, "0-5460", "3-5460");
     assert_eq!(
         found(&texts, &[]),
-        [(
-            DriftKind::Uncovered,
-            3,
-            format!("3 slots (0-2): no node owns them; the table gives them to shard {P1}")
-        )]
+        [(DriftKind::Uncovered, 3, format!("3 slots (0-2): no node owns them; the table gives them to shard {P1}"))]
     );
     // P2 claims one of P1's, and nobody but P2 itself has heard of it.
     let mut texts = Texts::of(HEALTHY);
@@ -256,7 +252,8 @@ fn members_that_are_not_in_the_table_and_the_other_way_round() {
         let text = texts.0.get_mut(node).unwrap();
         text.push_str(&format!("\n{NEW} 127.0.0.1:21099@31099 master - 0 0 0 connected"));
     }
-    let told = format!("node {NEW} at 127.0.0.1:21099 is not in the table, and known to 127.0.0.1:21000, 127.0.0.1:21001");
+    let told =
+        format!("node {NEW} at 127.0.0.1:21099 is not in the table, and known to 127.0.0.1:21000, 127.0.0.1:21001");
     assert_eq!(found(&texts, &[]), [(DriftKind::UnknownNode, 0, told)]);
     let topology = topology();
     let settled = Settled { busy: SlotSet::new(), removed: BTreeSet::from([id(NEW)]) };

@@ -6,10 +6,13 @@
 mod failpoints;
 mod link;
 mod links;
+mod nodes;
 pub mod protocol;
 mod settings;
+mod value;
 
 pub use self::failpoints::Failpoints;
 pub use self::link::{Link, LinkError, Refusal, Reply};
 pub use self::links::{Links, Own};
+pub use self::nodes::Servers;
 pub use self::settings::{Credentials, Network, Networks, Secret, Settings, Tls};

@@ -5,7 +5,8 @@ use super::super::{Change, Cluster, Place, Revised};
 use super::change::Touched;
 use super::{check_revision, count};
 use crate::domain::{
-    DriverKind, Host, Node, NodeId, NodeState, Rejection, SLOT_COUNT, Shard, ShardId, ShardState, SlotSet, SlotTable, Zone,
+    DriverKind, Host, Node, NodeId, NodeState, Rejection, SLOT_COUNT, Shard, ShardId, ShardState, SlotSet, SlotTable,
+    Zone,
 };
 
 pub(super) fn add(cluster: &mut Cluster, node: &Node, place: &Place, touched: &mut Touched) -> Result<(), Rejection> {
