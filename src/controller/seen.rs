@@ -73,13 +73,8 @@ impl Controller {
         let before = self.cluster(cluster)?;
         let eyes = self.eyes_of(&before)?;
         let survey = eyes.nodes().survey(&before.topology(), Depth::Views).await;
-        // An action that ended while the nodes were asked is not held against them.
         let after = self.cluster(cluster)?;
-        let mut settled = settled(&before);
-        for slot in busy(&after).iter().chain(before.table.differing_slots(&after.table)) {
-            settled.busy.insert(slot);
-        }
-        let drift = drift::drift(&after.topology(), &survey, &settled);
+        let drift = drift::drift(&after.topology(), &survey, &settled_between(&before, &after));
         let nodes = (survey.nodes.len(), survey.answers().count());
         Ok(DriftReport { version: after.version(), nodes, drift })
     }
@@ -142,8 +137,17 @@ async fn look(eyes: &Eyes, cluster: &Cluster, slots: &SlotSet) -> Seen {
 }
 
 /// What is under way in a cluster, or was settled before.
-pub(super) fn settled(cluster: &Cluster) -> Settled {
+fn settled(cluster: &Cluster) -> Settled {
     Settled { busy: busy(cluster), removed: cluster.removed.iter().cloned().collect() }
+}
+
+/// The same where the cluster went on while the nodes were asked: an action that ended meanwhile is not held against them.
+pub(super) fn settled_between(before: &Cluster, after: &Cluster) -> Settled {
+    let mut settled = settled(after);
+    for slot in busy(before).iter().chain(before.table.differing_slots(&after.table)) {
+        settled.busy.insert(slot);
+    }
+    settled
 }
 
 /// The slots of actions in flight.

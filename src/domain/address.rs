@@ -3,10 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Host, Invalid, Node};
 
 /// `host:port`, an IPv6 host in brackets.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Address {
     /// The host.
     pub host: Host,
@@ -40,6 +43,20 @@ impl FromStr for Address {
 impl From<&Node> for Address {
     fn from(node: &Node) -> Self {
         Self { host: node.host.clone(), port: node.port }
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<Address> for String {
+    fn from(value: Address) -> Self {
+        value.to_string()
     }
 }
 

@@ -27,6 +27,7 @@ mod statistics;
 mod topology;
 pub mod tree;
 mod window;
+mod zone_pattern;
 
 #[cfg(test)]
 mod tests;
@@ -66,3 +67,4 @@ pub use slot_table::{SlotTable, UNASSIGNED};
 pub use statistics::Statistics;
 pub use topology::{Moving, Serving, Topology, TopologyShard};
 pub use window::{WINDOWS_MAX, Window, are_within, is_open, opens_at};
+pub use zone_pattern::ZonePattern;
