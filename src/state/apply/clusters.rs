@@ -45,6 +45,7 @@ impl State {
             plans: SharedMap::new(),
             plans_proposed: 0,
             active: None,
+            removed: Vec::new(),
         };
         invariants::assert_cluster(&cluster);
         self.generation_high = generation;

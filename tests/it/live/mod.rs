@@ -1,0 +1,10 @@
+//! Real redis-server processes on loopback, a load on them that keeps a journal, and the audit at its end.
+
+pub mod audit;
+pub mod client;
+pub mod cluster;
+pub mod keys;
+pub mod load;
+mod own;
+pub mod resp;
+pub mod server;
