@@ -36,6 +36,16 @@ soak: SEEDS ?= 10000
 soak: ## The simulation of a group under faults with SEEDS=… seeds, as many as you have time for (optimised build)
 	SLOTKEEPER_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --profile soak --test it simulation::whatever -- --nocapture
 
+.PHONY: proof
+proof: KEYS ?= 200000
+proof: deps ## No key lost: real servers under load, everybody killed at every step, on KEYS=… keys and a 50 MB hash
+	SLOTKEEPER_PROOF_ALL=1 SLOTKEEPER_PROOF_KEYS=$(KEYS) SLOTKEEPER_PROOF_BIG_MB=50 \
+	  cargo test $(CARGO_FLAGS) --test it live::proof -- --nocapture --test-threads 1
+
+.PHONY: bench-redis
+bench-redis: ## slotkeeper beside redis-cli --cluster rebalance in one run
+	cargo bench $(CARGO_FLAGS) --bench redis_rebalance
+
 .PHONY: verify
 verify: test lint ## Everything that has to pass
 

@@ -33,6 +33,8 @@ enum Top {
     Snapshot(Snapshot),
     /// Make the stopped member that is left the first of a new group; the old group ends
     ForceNewGroup(app::ForceNewGroupArgs),
+    #[command(hide = true)]
+    Tether(app::TetherArgs),
     #[command(flatten)]
     Other(cli::Command),
 }
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Top::Snapshot(Snapshot::Save(args)) => cli::save_snapshot(&global, &args, inspect),
         Top::Snapshot(Snapshot::Status(args)) => cli::snapshot_status(&global, &args, inspect),
         Top::Snapshot(Snapshot::Restore(args)) => made(&global, app::restore(args)),
+        Top::Tether(args) => app::tether(&args),
         Top::ForceNewGroup(args) => made(&global, app::force_new_group(args)),
         Top::Other(command) => cli::run(&global, command, Arguments::command()),
     }

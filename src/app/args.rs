@@ -63,6 +63,21 @@ pub struct DevArgs {
     /// Address of the HTTP interface; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:7373", value_name = "HOST:PORT")]
     pub listen: SocketAddr,
+    /// Start N redis-server processes beside it, make one cluster of them, and adopt it. They end with the controller and
+    /// keep their keys in --data-dir
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub with_redis: Option<u16>,
+}
+
+/// Runs a program that ends when the process that started it does. `dev` starts its servers with it.
+#[derive(Args, Clone, Debug)]
+pub struct TetherArgs {
+    /// The process that starts it
+    #[arg(long, value_name = "ID")]
+    pub parent: u32,
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Format of the log.

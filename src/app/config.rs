@@ -39,6 +39,8 @@ pub struct Config {
     pub admin_token_file: Option<PathBuf>,
     /// Format of the log.
     pub log_format: LogFormat,
+    /// What the first cluster is made of, once its servers run: a text of `CLUSTER NODES`.
+    pub adopted: Option<String>,
 }
 
 /// How to join a group.
@@ -165,6 +167,7 @@ impl Config {
             insecure_dev,
             admin_token_file,
             log_format: args.log_format,
+            adopted: None,
         })
     }
 

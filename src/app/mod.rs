@@ -4,10 +4,12 @@ mod args;
 mod config;
 mod descriptors;
 mod disaster;
+mod redis_servers;
 mod run;
 mod telemetry;
 
-pub use args::{DevArgs, LogFormat, ServeArgs};
+pub use args::{DevArgs, LogFormat, ServeArgs, TetherArgs};
 pub use config::{Config, ConfigError, JoinConfig};
 pub use disaster::{ForceNewGroupArgs, RestoreArgs, force_new_group, inspect, restore};
+pub use redis_servers::tether;
 pub use run::{dev, serve};

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::client::Client;
-use crate::controller::{Controller, FirstStart};
-use crate::domain::{DriverKind, Policy};
+use crate::controller::{Caller, ControlError, Controller, FirstStart};
+use crate::domain::{ClusterName, DriverKind, Policy};
 use crate::driver::{Driver, Flip, Manual};
 use crate::executor;
 use crate::raft::{self, OpenError, Raft, Tuning};
@@ -25,6 +25,7 @@ use crate::server::{self, ServerConfig};
 use super::args::{DevArgs, ServeArgs};
 use super::config::Config;
 use super::descriptors;
+use super::redis_servers::RedisServers;
 use super::telemetry;
 
 /// The configuration or the data directory cannot be used as given.
@@ -54,12 +55,24 @@ pub fn serve(args: ServeArgs) -> ExitCode {
 #[must_use]
 pub fn dev(args: DevArgs) -> ExitCode {
     let data_dir = args.data_dir.display().to_string();
-    match Config::of_dev(args) {
-        Ok(config) => {
-            telemetry::start(config.log_format, "warn,openraft=error");
-            run(config, move |address| welcome(address, &data_dir))
+    let count = args.with_redis;
+    let mut config = match Config::of_dev(args) {
+        Ok(config) => config,
+        Err(fault) => return refuse(&fault),
+    };
+    telemetry::start(config.log_format, "warn,openraft=error");
+    // Started from this thread, which lives as long as the process; and ended after the controller.
+    let started = count.map(|count| RedisServers::start(&config.data_dir.join("redis"), count)).transpose();
+    let servers = started.and_then(|mut servers| {
+        config.adopted = servers.as_mut().map(RedisServers::nodes_text).transpose()?;
+        Ok(servers)
+    });
+    match servers {
+        Ok(servers) => {
+            let ports: Vec<u16> = servers.iter().flat_map(RedisServers::ports).collect();
+            run(config, move |address| welcome(address, &data_dir, &ports))
         }
-        Err(fault) => refuse(&fault),
+        Err(fault) => fail(&fault),
     }
 }
 
@@ -68,13 +81,32 @@ fn refuse(fault: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::from(EXIT_CONFIGURATION)
 }
 
-fn welcome(address: SocketAddr, data_dir: &str) {
+fn welcome(address: SocketAddr, data_dir: &str, redis: &[u16]) {
     let endpoint = if address.port() == 7373 { String::new() } else { format!(" --endpoint http://{address}") };
+    let next = match redis {
+        [] => format!(
+            "redis-cli cluster nodes | slotkeeper cluster import -{endpoint}\n  \
+             slotkeeper plan create --add 127.0.0.1:7003 --reason 'more room'{endpoint}"
+        ),
+        [first, ..] => {
+            let more = redis.iter().max().expect("one at least") + 1;
+            format!(
+                "redis-cli -c -p {first} set greeting hello\n  \
+                 redis-server --port {more} --cluster-enabled yes --cluster-allow-replica-migration no \\\n    \
+                 --appendonly yes --appendfsync always --dir $(mktemp -d) &\n  \
+                 slotkeeper node add 127.0.0.1:{more} --reason 'more room'{endpoint}"
+            )
+        }
+    };
+    let servers = if redis.is_empty() {
+        String::new()
+    } else {
+        let ports: Vec<String> = redis.iter().map(ToString::to_string).collect();
+        format!("Redis servers of the cluster `default`: 127.0.0.1, ports {}.\n", ports.join(", "))
+    };
     let text = format!(
         "slotkeeper {version} for development: http://{address} (documentation at /docs), state in {data_dir}\n\
-         No token is needed. Try, in another terminal:\n\n  \
-         redis-cli cluster nodes | slotkeeper cluster import -{endpoint}\n  \
-         slotkeeper plan create --add 127.0.0.1:7003 --reason 'more room'{endpoint}\n\n\
+         {servers}No token is needed. Try, in another terminal:\n\n  {next}\n\n\
          Ctrl-C ends it; the state stays.\n",
         version = env!("CARGO_PKG_VERSION"),
     );
@@ -228,12 +260,31 @@ async fn join(config: &Config) -> anyhow::Result<Option<raft::Join>> {
 
 /// Gives a new group its first cluster and token; returns when the group is in use.
 async fn first_start(controller: &Controller, config: &Config) {
-    let driver = DriverKind::Flip;
+    let driver = if config.adopted.is_some() { DriverKind::Redis } else { DriverKind::Flip };
     let policy = Policy { author_may_approve: config.insecure_dev, ..Policy::default_for(driver) };
     let first = FirstStart { driver, policy };
     if let Err(fault) = controller.bootstrap(&first, |token| announce(config, token)).await {
         error!(%fault, "the first start failed");
     }
+    if let Some(text) = &config.adopted
+        && let Err(fault) = adopt(controller, text).await
+    {
+        error!(%fault, "the cluster of the Redis servers is not adopted");
+    }
+}
+
+/// Takes the servers that run beside the controller into its first cluster, unless it has some: then of an earlier start.
+async fn adopt(controller: &Controller, text: &str) -> Result<(), ControlError> {
+    let name = ClusterName::new("default").expect("a valid name");
+    let cluster = controller.cluster(&name)?;
+    if cluster.driver != DriverKind::Redis {
+        warn!("the cluster `default` is not one of Redis servers: the servers are left out of it");
+        return Ok(());
+    }
+    if !cluster.nodes.is_empty() {
+        return Ok(());
+    }
+    controller.import_nodes_text(&Caller::system("dev"), &name, text.as_bytes(), None).await.map(drop)
 }
 
 /// Shows the first admin token: this once, and nowhere else.

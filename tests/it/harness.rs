@@ -57,9 +57,15 @@ pub struct Member {
 impl Member {
     /// `slotkeeper dev` in this folder: no tokens.
     pub fn dev(folder: &Path) -> Self {
+        Self::dev_with(folder, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn dev_with(folder: &Path, more: &[&str]) -> Self {
         let listen = format!("127.0.0.1:{}", free_port());
         let dir = folder.join("dev");
-        let args = ["dev", "--data-dir", dir.to_str().unwrap(), "--listen", &listen].map(str::to_owned).to_vec();
+        let args = [&["dev", "--data-dir", dir.to_str().unwrap(), "--listen", &listen], more].concat();
+        let args = args.into_iter().map(str::to_owned).collect();
         Self::spawn(args, Vec::new(), folder.join("dev.log"), format!("http://{listen}"))
     }
 

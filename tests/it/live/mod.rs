@@ -3,8 +3,11 @@
 pub mod audit;
 pub mod client;
 pub mod cluster;
+mod dev;
 pub mod keys;
 pub mod load;
 mod own;
+mod proof;
 pub mod resp;
+mod scene;
 pub mod server;

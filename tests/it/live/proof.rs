@@ -1,0 +1,93 @@
+//! No key is lost: real servers, three real controllers, a load that does not stop, and `kill -9` of the controller, the
+//! source or the target at every step of the protocol.
+//!
+//! `make proof` runs all of it on 200,000 keys; `make test` a part of it on fewer (`SLOTKEEPER_PROOF_KEYS`,
+//! `SLOTKEEPER_PROOF_BIG_MB`, `SLOTKEEPER_PROOF_ALL`).
+
+use serde_json::json;
+
+use super::load::Size;
+use super::scene::{Party, Scene};
+use super::server::Options;
+
+/// Places in the protocol, in order.
+const PLACES: [&str; 11] = [
+    "before-import",
+    "after-import",
+    "before-migrate",
+    "after-migrate",
+    "before-drain",
+    "in-drain",
+    "after-drain",
+    "before-own",
+    "after-own",
+    "before-release",
+    "after-release",
+];
+
+/// What is killed where when there is little time.
+const SOME: [(Party, &str); 4] = [
+    (Party::Controller, "after-own"),
+    (Party::Source, "in-drain"),
+    (Party::Target, "in-drain"),
+    (Party::Target, "after-own"),
+];
+
+fn number(name: &str, otherwise: u32) -> u32 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
+}
+
+fn size(keys: u32, big_mb: u32) -> Size {
+    Size { keys: number("SLOTKEEPER_PROOF_KEYS", keys), big_mb: number("SLOTKEEPER_PROOF_BIG_MB", big_mb) }
+}
+
+/// A large key blocks both ends while it moves: that must not be taken for death.
+fn patient() -> Options {
+    Options { node_timeout_ms: 15_000, ..Options::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_is_lost_by_adding_draining_and_rebalancing() {
+    let mut scene = Scene::begin(&size(20_000, 5), &patient(), None).await;
+    let node = scene.new_server();
+    let plan = scene.start(json!({"add": [node], "reason": "more room"})).await;
+    scene.until_succeeded(&plan).await;
+    let (first, second) = (scene.cluster.servers[0].id(), scene.cluster.servers[1].id());
+    let plan = scene.start(json!({"drain": [first], "reason": "it retires"})).await;
+    scene.until_written(200).await;
+    let leader = scene.group.leader().await;
+    scene.group.members[leader].kill_9();
+    scene.group.members[leader].start();
+    scene.until_succeeded(&plan).await;
+    let owned = scene.cluster.primaries().into_iter().find(|(index, _)| *index == 0).unwrap().1.slots.len();
+    assert_eq!(owned, 0, "the first server is empty");
+    let plan = scene.start(json!({"reweight": {second: 2}, "reason": "it is larger"})).await;
+    scene.until_succeeded(&plan).await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_is_lost_whoever_dies_at_whichever_step() {
+    let all = std::env::var_os("SLOTKEEPER_PROOF_ALL").is_some();
+    let cases: Vec<(Party, &str)> = if all {
+        let parties = [Party::Controller, Party::Source, Party::Target];
+        PLACES.iter().flat_map(|place| parties.map(|party| (party, *place))).collect()
+    } else {
+        SOME.to_vec()
+    };
+    for (party, place) in cases {
+        println!("{party:?} dies at {place}");
+        let mut scene = Scene::begin(&size(6000, 0), &Options::default(), Some(place)).await;
+        // Draining has one source, adding one target.
+        let (request, server) = if party == Party::Source {
+            (json!({"drain": [scene.cluster.servers[0].id()], "goal": {"kind": "budget", "max_moves": 400}}), 0)
+        } else {
+            let node = scene.new_server();
+            (json!({"add": [node], "goal": {"kind": "budget", "max_moves": 400}}), 3)
+        };
+        let plan = scene.start(request).await;
+        scene.strike(party, server).await;
+        scene.until_succeeded(&plan).await;
+        scene.end().await;
+    }
+}
