@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::client::Client;
-use crate::controller::{Caller, ControlError, Controller, FirstStart};
+use crate::controller::{Caller, ControlError, Controller, FirstStart, Zones};
 use crate::domain::{ClusterName, DriverKind, Policy};
 use crate::driver::{Driver, Flip, Manual};
 use crate::executor;
@@ -284,7 +284,10 @@ async fn adopt(controller: &Controller, text: &str) -> Result<(), ControlError> 
     if !cluster.nodes.is_empty() {
         return Ok(());
     }
-    controller.import_nodes_text(&Caller::system("dev"), &name, text.as_bytes(), None).await.map(drop)
+    controller
+        .import_nodes_text(&Caller::system("dev"), &name, text.as_bytes(), None, &Zones::default())
+        .await
+        .map(drop)
 }
 
 /// Shows the first admin token: this once, and nowhere else.
