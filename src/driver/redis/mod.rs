@@ -16,6 +16,7 @@ pub mod protocol;
 mod settings;
 mod sight;
 mod steps;
+mod tasks;
 mod value;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use futures::future::BoxFuture;
 
 use self::classic::Mover;
 use self::pace::Bucket;
+use self::tasks::Whole;
 use crate::domain::{ActionKind, ClusterName, DriverKind, PlanId, ShardId, Slot, SlotRange, Topology, TopologyShard};
 use crate::driver::{Direction, Driver, DriverError, Job, Nodes};
 
@@ -59,7 +61,13 @@ impl Redis {
                     Direction::Back => (to, from),
                 };
                 let ends = (shard(&job.topology, from)?, shard(&job.topology, to)?);
-                Mover::new(&self.links, job, ends, self.bucket(job)).run(&slots_of(ranges)).await
+                let slots = slots_of(ranges);
+                // Whatever hinders a look is met again, and waited for, in the classic way.
+                if let Ok(Some(dialect)) = tasks::dialect(&self.links, job, ends, &slots).await {
+                    let (links, (from, to)) = (&self.links, ends);
+                    return Whole { links, job, from, to, dialect }.run(&slots).await;
+                }
+                Mover::new(&self.links, job, ends, self.bucket(job)).run(&slots).await
             }
             _ => Err(DriverError::Pause("not in this version".to_owned())),
         }

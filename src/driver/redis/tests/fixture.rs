@@ -258,22 +258,7 @@ impl Cluster {
     pub fn topology(&self) -> Topology {
         let text = self.running().next().unwrap().text(&["CLUSTER", "NODES"]);
         let text: String = text.lines().map(|line| line.split(" [").next().unwrap().to_owned() + "\n").collect();
-        let adopted = nodes_text::adopt(text.as_bytes(), None).unwrap();
-        let node = |id: &NodeId| adopted.nodes.iter().find(|node| node.id == *id).unwrap().clone();
-        let shards = adopted.shards.iter().map(|shard| TopologyShard {
-            id: shard.id.clone(),
-            weight: shard.weight,
-            state: shard.state,
-            primary: node(&shard.primary),
-            replicas: shard.replicas.iter().map(node).collect(),
-        });
-        Topology {
-            cluster_id: ClusterId::new("live-1").unwrap(),
-            version: Version { generation: Generation(1), epoch: Epoch(1) },
-            shards: shards.collect(),
-            table: adopted.table,
-            moving: Vec::new(),
-        }
+        topology_from(&text)
     }
 
     /// The shard whose primary is this server.
@@ -368,4 +353,24 @@ pub fn key_in(slot: u16, number: usize) -> Vec<u8> {
     // The tag is found once for each slot; the rest of the key is free.
     let tag = (0_u32..).map(|n| format!("t{n}")).find(|tag| Slot::of_key(tag.as_bytes()).get() == slot).unwrap();
     format!("{{{tag}}}:{number}").into_bytes()
+}
+
+/// The cluster that a text of `CLUSTER NODES` tells of; shards are named by their primaries.
+pub fn topology_from(text: &str) -> Topology {
+    let adopted = nodes_text::adopt(text.as_bytes(), None).unwrap();
+    let node = |id: &NodeId| adopted.nodes.iter().find(|node| node.id == *id).unwrap().clone();
+    let shards = adopted.shards.iter().map(|shard| TopologyShard {
+        id: shard.id.clone(),
+        weight: shard.weight,
+        state: shard.state,
+        primary: node(&shard.primary),
+        replicas: shard.replicas.iter().map(node).collect(),
+    });
+    Topology {
+        cluster_id: ClusterId::new("live-1").unwrap(),
+        version: Version { generation: Generation(1), epoch: Epoch(1) },
+        shards: shards.collect(),
+        table: adopted.table,
+        moving: Vec::new(),
+    }
 }
