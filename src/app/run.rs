@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 use crate::client::Client;
 use crate::controller::{Caller, ControlError, Controller, FirstStart, Zones};
 use crate::domain::{ClusterName, DriverKind, Policy};
+use crate::driver::redis::{Links, Redis};
 use crate::driver::{Driver, Flip, Manual};
 use crate::executor;
 use crate::raft::{self, OpenError, Raft, Tuning};
@@ -142,6 +143,9 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     // First of all, so that a signal ends it in order from the first moment on.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let own = std::iter::once(config.listen).chain(config.peer_listen).collect();
+    let redis = config.redis.load(own).map_err(|fault| OpenError::Config(fault.to_string()))?;
+    let links = Arc::new(Links::new(redis));
     // Bound before the store is opened, so that a second process on the same ports touches nothing.
     let listener = bind(config.listen).await?;
     let address = listener.local_addr()?;
@@ -159,7 +163,7 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         // A sender that is gone is a stop as well.
         let _ = stopping.wait_for(|stop| *stop).await;
     };
-    let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual)]);
+    let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual), Arc::new(Redis::new(links))]);
     let mut tasks = vec![
         controller.spawn_background(stopping.clone()),
         executor::spawn(controller.clone(), drivers, stopping.clone()),

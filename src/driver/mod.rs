@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId, Topology};
+use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId, ShardId, Topology};
 
 pub use self::flip::Flip;
 pub use self::lease::Lease;
@@ -35,6 +35,8 @@ pub struct Job {
     pub direction: Direction,
     /// The cluster as it was when the intent was committed: addresses of the nodes.
     pub topology: Arc<Topology>,
+    /// Of a `SetReplicaOf` that is taken back: the shard that the node had left.
+    pub came_from: Option<ShardId>,
     /// How fast the plan may go.
     pub limits: Limits,
     /// Names and codes of the warnings that were acknowledged when the plan was approved.

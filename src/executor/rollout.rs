@@ -171,6 +171,7 @@ impl Carrier {
                 action: record.plan.body.action(*id).expect("an action of the plan").clone(),
                 direction,
                 topology: Arc::clone(&topology),
+                came_from: record.rollout.as_ref().and_then(|rollout| rollout.actions.get(id)?.came_from.clone()),
                 limits: record.plan.limits.clone(),
                 acks: Arc::clone(&acks),
                 ending,

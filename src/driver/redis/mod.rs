@@ -4,6 +4,7 @@
 //! drives it through every crash. The other files do what it says.
 
 pub mod atomic;
+mod claim;
 mod classic;
 mod drain;
 mod failpoints;
@@ -13,17 +14,20 @@ mod links;
 mod nodes;
 mod pace;
 pub mod protocol;
+mod roles;
 mod settings;
 mod sight;
 mod steps;
 mod tasks;
 mod value;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 
+use self::claim::{Claim, What};
 use self::classic::Mover;
 use self::pace::Bucket;
 use self::tasks::Whole;
@@ -35,7 +39,7 @@ pub use self::link::{Link, LinkError, Refusal, Reply};
 pub use self::links::{Links, Own};
 pub use self::nodes::Servers;
 pub use self::settings::{Credentials, Network, Networks, Secret, Settings, Tls};
-pub use self::sight::{Fault, Sight, member_ids, members, primary};
+pub use self::sight::{Fault, Sight, member_ids, members, primaries, primary};
 
 /// Moves slots with their data between Redis or Valkey servers.
 #[derive(Debug)]
@@ -54,14 +58,12 @@ impl Redis {
     }
 
     async fn carry_out(&self, job: &Job) -> Result<(), DriverError> {
+        let named = |id: &ShardId| shard(&job.topology, id);
+        let back = job.direction == Direction::Back;
         match &job.action.kind {
             ActionKind::MoveSlots { from, to, ranges } => {
-                let (from, to) = match job.direction {
-                    Direction::Forward => (from, to),
-                    Direction::Back => (to, from),
-                };
-                let ends = (shard(&job.topology, from)?, shard(&job.topology, to)?);
-                let slots = slots_of(ranges);
+                let (from, to) = if back { (to, from) } else { (from, to) };
+                let (ends, slots) = ((named(from)?, named(to)?), slots_of(ranges));
                 // Whatever hinders a look is met again, and waited for, in the classic way.
                 if let Ok(Some(dialect)) = tasks::dialect(&self.links, job, ends, &slots).await {
                     let (links, (from, to)) = (&self.links, ends);
@@ -69,8 +71,30 @@ impl Redis {
                 }
                 Mover::new(&self.links, job, ends, self.bucket(job)).run(&slots).await
             }
-            _ => Err(DriverError::Pause("not in this version".to_owned())),
+            ActionKind::AssignSlots { .. } | ActionKind::RepairSlot { .. } if back => {
+                Err(DriverError::Halt("what it replaced is not there any more".to_owned()))
+            }
+            ActionKind::AssignSlots { from, to, ranges } => {
+                let lost = from.as_ref().map(named).transpose()?;
+                self.claim(job, named(to)?, lost).run(What::Assign(&slots_of(ranges))).await
+            }
+            ActionKind::RepairSlot { slot, owner } => {
+                self.claim(job, named(owner)?, None).run(What::Repair(*slot)).await
+            }
+            ActionKind::Promote { shard: id, from, to } => {
+                roles::promote(&self.links, job, named(id)?, if back { from } else { to }).await
+            }
+            ActionKind::SetReplicaOf { node, shard: id } => {
+                let home = if back { job.came_from.as_ref() } else { Some(id) };
+                let home =
+                    home.ok_or_else(|| DriverError::Halt(format!("whose replica {node} was before is not known")))?;
+                roles::follow(&self.links, job, node, named(home)?).await
+            }
         }
+    }
+
+    fn claim<'a>(&'a self, job: &'a Job, to: &'a TopologyShard, lost: Option<&'a TopologyShard>) -> Claim<'a> {
+        Claim { links: &self.links, job, to, lost, bucket: self.bucket(job) }
     }
 
     fn bucket(&self, job: &Job) -> Arc<Bucket> {
@@ -103,8 +127,13 @@ impl Driver for Redis {
         Some(&self.servers)
     }
 
-    fn verify<'a>(&'a self, _topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {
+        Box::pin(async move {
+            verify::verify(&self.links, topology).await.map_err(|fault| match fault {
+                Fault::Passing(why) => DriverError::Retry(why),
+                Fault::Lasting(why) => DriverError::Pause(why),
+            })
+        })
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use redis::Value;
+use tokio::time::Instant;
 
 use super::link::{Link, LinkError, Reply};
 use super::links::Links;
@@ -58,6 +59,8 @@ pub struct Sight {
     pub run_id: String,
     /// Its view of the cluster.
     pub view: View,
+    /// When it was asked.
+    pub taken: Instant,
     keys: BTreeMap<Slot, u64>,
 }
 
@@ -73,11 +76,12 @@ impl Sight {
             count.arg(slot.get());
             commands.push(count);
         }
+        let taken = Instant::now();
         let replies = link.pipeline(commands, LOOK_TIMEOUT).await?;
-        Self::read(link, node, slots, &replies)
+        Self::read(link, node, slots, &replies, taken)
     }
 
-    fn read(link: &Link, node: &Node, slots: &[Slot], replies: &[Reply]) -> Result<Self, Fault> {
+    fn read(link: &Link, node: &Node, slots: &[Slot], replies: &[Reply], taken: Instant) -> Result<Self, Fault> {
         let value = |at: usize, what: &str| -> Result<&Value, Fault> {
             match replies.get(at) {
                 Some(Ok(value)) => Ok(value),
@@ -101,7 +105,7 @@ impl Sight {
             let count = number(value(at, "COUNTKEYSINSLOT")?).ok_or_else(|| odd("count of keys"))?;
             keys.insert(*slot, count);
         }
-        Ok(Self { node: node.clone(), id, is_master, run_id, view, keys })
+        Ok(Self { node: node.clone(), id, is_master, run_id, view, taken, keys })
     }
 
     /// What it says of one of the slots.
@@ -163,13 +167,13 @@ pub fn member_ids(shard: &TopologyShard) -> Vec<NodeId> {
 /// [`Fault`] naming the shard and what each of its nodes said.
 pub async fn primary(
     links: &Links,
-    cluster: &ClusterName,
+    cluster: Option<&ClusterName>,
     shard: &TopologyShard,
     first: &NodeId,
     slots: &[Slot],
 ) -> Result<Sight, Fault> {
     let ask = async |node: &Node| -> Result<Sight, Fault> {
-        let link = links.shared(cluster, node).await?;
+        let link = links.shared_at(cluster, &node.host, node.port).await?;
         let sight = Sight::take(&link, node, slots).await?;
         if sight.id != node.id {
             return Err(Fault::Lasting(format!("{node} is not {}: it says that it is {}", node.id, sight.id)));
@@ -208,4 +212,18 @@ pub async fn primary(
     }
     let why = format!("shard {} has no primary that answers: {}", shard.id, said.join("; "));
     Err(if lasting { Fault::Lasting(why) } else { Fault::Passing(why) })
+}
+
+/// The primaries of shards, as [`primary`] finds each, all asked at the same time.
+pub async fn primaries<'a>(
+    links: &Links,
+    cluster: Option<&ClusterName>,
+    shards: impl IntoIterator<Item = &'a TopologyShard>,
+    slots: &[Slot],
+) -> Vec<Result<Sight, Fault>> {
+    let mut asked: Vec<BoxFuture<'_, _>> = Vec::new();
+    for shard in shards {
+        asked.push(Box::pin(primary(links, cluster, shard, &shard.primary.id, slots)));
+    }
+    join_all(asked).await
 }

@@ -1,12 +1,13 @@
 //! The steps of a move, each for all slots that are at it, in one pipeline per server.
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use redis::Cmd;
 use tokio::time::{Duration, timeout};
 
 use super::classic::{Mover, Pair, Todo, Way};
 use super::drain::Drain;
 use super::keys::{Listings, list_keys, too_big};
+use super::link::{LinkError, Reply};
 use super::protocol::Step;
 use super::sight::{Fault, Sight};
 use super::value::command;
@@ -16,6 +17,10 @@ use crate::domain::{NodeId, Slot};
 const ANNOUNCE: Duration = Duration::from_millis(500);
 /// Keys listed before a batch is opened: what was listed need not be listed again.
 const LISTED_BEFORE: u64 = 20_000;
+
+/// A look allows the target to take slots for so long: far less than the time after which a replica takes over, who would not
+/// have what the look saw.
+const LOOK_HOLDS: Duration = Duration::from_secs(1);
 
 /// What `SETSLOT` is told.
 #[derive(Clone, Copy)]
@@ -160,6 +165,9 @@ impl Mover<'_> {
         failpoints.reach(before(step)).await;
         let link = self.links.shared(&self.job.cluster, &at.node).await?;
         self.job.lease.held().await;
+        if step == "own" && at.taken.elapsed() > LOOK_HOLDS {
+            return Err(Fault::Passing("the look that allowed it is too old".to_owned()));
+        }
         let commands = slots.iter().map(|slot| set_slot(*slot, what)).collect();
         let replies = link.pipeline(commands, link.timeout()).await?;
         let mut refused = Vec::with_capacity(slots.len());
@@ -181,10 +189,14 @@ impl Mover<'_> {
         let known = [&pair.source.id, &pair.target.id];
         let others =
             self.job.topology.shards.iter().map(|shard| &shard.primary).filter(|node| !known.contains(&&node.id));
-        let told = others.map(async |node| {
-            let link = self.links.shared(&self.job.cluster, node).await?;
-            link.pipeline(slots.iter().map(|slot| set_slot(*slot, Set::Node(owner))).collect(), ANNOUNCE).await
-        });
+        let mut told: Vec<BoxFuture<'_, Result<Vec<Reply>, LinkError>>> = Vec::new();
+        for node in others {
+            let commands = slots.iter().map(|slot| set_slot(*slot, Set::Node(owner))).collect();
+            told.push(Box::pin(async move {
+                let link = self.links.shared(&self.job.cluster, node).await?;
+                link.pipeline(commands, ANNOUNCE).await
+            }));
+        }
         drop(timeout(ANNOUNCE, join_all(told)).await);
         failpoints.reach("after-announce").await;
     }

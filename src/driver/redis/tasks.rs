@@ -30,8 +30,8 @@ pub(super) async fn dialect(
     slots: &[Slot],
 ) -> Result<Option<Dialect>, Fault> {
     let looks = futures::join!(
-        primary(links, &job.cluster, from, &from.primary.id, &[]),
-        primary(links, &job.cluster, to, &to.primary.id, &[])
+        primary(links, Some(&job.cluster), from, &from.primary.id, &[]),
+        primary(links, Some(&job.cluster), to, &to.primary.id, &[])
     );
     let (source, target) = (looks.0?, looks.1?);
     let open = |sight: &Sight| slots.iter().any(|slot| sight.view.flag(*slot).is_some());
@@ -157,8 +157,8 @@ impl Whole<'_> {
     async fn look(&self, slots: &SlotSet) -> Result<Look, Fault> {
         let (links, cluster) = (self.links, &self.job.cluster);
         let (source, target) = futures::join!(
-            primary(links, cluster, self.from, &self.from.primary.id, &[]),
-            primary(links, cluster, self.to, &self.to.primary.id, &[])
+            primary(links, Some(cluster), self.from, &self.from.primary.id, &[]),
+            primary(links, Some(cluster), self.to, &self.to.primary.id, &[])
         );
         let (source, target) = (source?, target?);
         let asked = if self.dialect == Dialect::Valkey { &source } else { &target };

@@ -285,6 +285,7 @@ impl Cluster {
             topology: Arc::clone(topology),
             limits: DriverKind::Redis.default_limits(),
             acks: Arc::new(BTreeSet::new()),
+            came_from: None,
             ending: false,
             lease: Lease::new(1, || true),
         }

@@ -215,6 +215,7 @@ async fn moved(world: &Shared) -> Result<(), DriverError> {
         topology: Arc::new(topology),
         limits: DriverKind::Redis.default_limits(),
         acks: Arc::default(),
+        came_from: None,
         ending: false,
         lease: Lease::new(1, || true),
     };
