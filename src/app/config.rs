@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::domain::{MemberId, is_peer_address, is_plain_number};
 
 use super::args::{DevArgs, LogFormat, ServeArgs};
+use super::redis::RedisTable;
 
 /// Where the HTTP interface listens unless told otherwise.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7373";
@@ -39,6 +40,8 @@ pub struct Config {
     pub admin_token_file: Option<PathBuf>,
     /// Format of the log.
     pub log_format: LogFormat,
+    /// How Redis and Valkey servers are reached.
+    pub redis: RedisTable,
 }
 
 /// How to join a group.
@@ -94,6 +97,8 @@ struct Settings {
     #[serde(default)]
     allow_plaintext: bool,
     admin_token_file: Option<PathBuf>,
+    #[serde(default)]
+    redis: RedisTable,
 }
 
 impl Config {
@@ -165,6 +170,7 @@ impl Config {
             insecure_dev,
             admin_token_file,
             log_format: args.log_format,
+            redis: file.redis,
         })
     }
 
@@ -183,7 +189,7 @@ impl Config {
 }
 
 /// Whether every user of this machine can read a file. What is not there yet is written with mode 0600.
-fn is_world_readable(path: &Path) -> bool {
+pub(super) fn is_world_readable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o004 != 0)
 }
 

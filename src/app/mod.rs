@@ -4,10 +4,12 @@ mod args;
 mod config;
 mod descriptors;
 mod disaster;
+mod redis;
 mod run;
 mod telemetry;
 
 pub use args::{DevArgs, LogFormat, ServeArgs};
 pub use config::{Config, ConfigError, JoinConfig};
 pub use disaster::{ForceNewGroupArgs, RestoreArgs, force_new_group, inspect, restore};
+pub use redis::RedisTable;
 pub use run::{dev, serve};
