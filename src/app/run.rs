@@ -37,6 +37,9 @@ const EXIT_STORE: u8 = 10;
 /// How long a group may take to take this member in.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
 
+/// How often the leader looks at the nodes of every cluster.
+const OBSERVE_EVERY: Duration = Duration::from_secs(1);
+
 /// How long requests of peers that are under way may take to end.
 const PEERS_DRAIN: Duration = Duration::from_millis(200);
 
@@ -164,7 +167,9 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         let _ = stopping.wait_for(|stop| *stop).await;
     };
     let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual), Arc::new(Redis::new(links))]);
+    controller.set_drivers(drivers.clone());
     let mut tasks = vec![
+        executor::observe(controller.clone(), OBSERVE_EVERY, stopping.clone()),
         controller.spawn_background(stopping.clone()),
         executor::spawn(controller.clone(), drivers, stopping.clone()),
     ];
