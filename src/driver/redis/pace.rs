@@ -1,0 +1,112 @@
+//! How fast keys are moved: as many at a time as the source can send without its clients noticing, and no more bytes a
+//! second than the plan allows.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// How long the source may be kept from its clients at a time. `MIGRATE` blocks it.
+const BLOCKED: Duration = Duration::from_micros(2_000);
+/// Bytes of a value that cost about as much as one more key.
+const BYTES_PER_WEIGHT: u64 = 2048;
+/// Bounds of what is learned: nanoseconds for one key.
+const COST_MIN_NS: u64 = 2_000;
+const COST_MAX_NS: u64 = 50_000_000;
+
+/// What a key weighs: itself, and its bytes.
+pub(super) const fn weight(bytes: u64) -> u64 {
+    1 + bytes / BYTES_PER_WEIGHT
+}
+
+/// Learns how long the source needs for a key.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    cost_ns: u64,
+}
+
+impl Pace {
+    /// Careful at first.
+    pub(super) const fn new() -> Self {
+        Self { cost_ns: 100_000 }
+    }
+
+    /// How much may be sent in one go.
+    pub(super) fn weight_max(&self) -> u64 {
+        (u64::try_from(BLOCKED.as_nanos()).expect("milliseconds") / self.cost_ns).clamp(1, 1000)
+    }
+
+    /// So much took so long.
+    pub(super) fn learn(&mut self, weight: u64, took: Duration) {
+        let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / weight.max(1);
+        // Slower at once, faster by and by: one slow batch more is what clients notice.
+        let mixed = if each > self.cost_ns { (self.cost_ns + each) / 2 } else { (self.cost_ns * 3 + each) / 4 };
+        self.cost_ns = mixed.clamp(COST_MIN_NS, COST_MAX_NS);
+    }
+}
+
+/// Bytes per second, shared by the jobs of a plan.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    free_at: Mutex<Instant>,
+}
+
+impl Bucket {
+    /// Nothing was sent yet.
+    pub(super) fn new() -> Self {
+        Self { free_at: Mutex::new(Instant::now()) }
+    }
+
+    /// Waits until so many bytes may be sent. Who comes first goes first, also with more than a second's worth.
+    pub(super) async fn take(&self, bytes: u64, per_second: Option<u64>) {
+        let Some(per_second) = per_second.filter(|limit| *limit > 0) else { return };
+        let costs = Duration::from_nanos(
+            u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(per_second)).unwrap_or(u64::MAX),
+        );
+        let starts = {
+            let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let starts = (*free_at).max(Instant::now());
+            *free_at = starts + costs;
+            starts
+        };
+        sleep_until(starts).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_stays_below_what_clients_notice() {
+        let mut pace = Pace::new();
+        assert_eq!(pace.weight_max(), 20);
+        for _ in 0..50 {
+            pace.learn(100, Duration::from_micros(1_000));
+        }
+        assert!((180..=200).contains(&pace.weight_max()), "10 microseconds a key: {}", pace.weight_max());
+        pace.learn(100, Duration::from_millis(100));
+        assert!(pace.weight_max() < 5, "{}", pace.weight_max());
+        for _ in 0..50 {
+            pace.learn(1, Duration::from_secs(3600));
+        }
+        assert_eq!(pace.weight_max(), 1, "never none");
+        for _ in 0..100 {
+            pace.learn(u64::MAX, Duration::ZERO);
+        }
+        assert_eq!(pace.weight_max(), 1000, "never all");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_bytes_a_second_than_allowed() {
+        let bucket = Bucket::new();
+        let start = Instant::now();
+        for _ in 0..11 {
+            bucket.take(100, Some(1000)).await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 1000, "eleven at 100 ms, the first at once");
+        bucket.take(1 << 40, None).await;
+        assert_eq!(start.elapsed().as_millis(), 1000);
+    }
+}

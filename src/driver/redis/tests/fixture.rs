@@ -1,0 +1,371 @@
+//! Real servers on loopback: started in a folder of their own, killed by their number when they go out of scope.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::{Client, Cmd, Connection, Value};
+use tempfile::TempDir;
+
+use crate::domain::{
+    Action, ActionId, ActionKind, ClusterId, ClusterName, DriverKind, Epoch, Generation, Host, NodeId, PlanId, ShardId,
+    Slot, SlotRange, Topology, TopologyShard, Version,
+};
+use crate::driver::redis::{Links, Redis, Settings};
+use crate::driver::{Direction, Driver as _, DriverError, Job, Lease};
+use crate::nodes_text::{self, View};
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the servers of the tests wait before they take one for dead.
+const NODE_TIMEOUT_MS: &str = "2000";
+
+/// A port that is free, and whose bus port is.
+fn free_port() -> u16 {
+    static TURN: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 110).unwrap() * 97;
+    loop {
+        let port = 11_000 + (start + TURN.fetch_add(1, Ordering::Relaxed)) % 11_000;
+        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if free(port) && free(port + 10_000) {
+            return port;
+        }
+    }
+}
+
+/// One server.
+pub struct Server {
+    child: Option<Child>,
+    pub port: u16,
+    folder: TempDir,
+    args: Vec<String>,
+}
+
+impl Server {
+    fn start(more: &[&str]) -> Self {
+        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let args = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            NODE_TIMEOUT_MS,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--cluster-allow-replica-migration",
+            "no",
+            "--repl-diskless-sync-delay",
+            "0",
+            "--daemonize",
+            "no",
+            "--enable-debug-command",
+            "yes",
+        ];
+        let args = args.iter().chain(more).map(ToString::to_string).collect();
+        let mut server = Self { child: None, port, folder, args };
+        server.run();
+        server
+    }
+
+    /// Starts it (again) in its folder.
+    pub fn run(&mut self) {
+        let log = self.folder.path().join("log");
+        let child = Command::new("redis-server")
+            .args(["--port", &self.port.to_string(), "--dir", self.folder.path().to_str().unwrap()])
+            .args(["--logfile", log.to_str().unwrap()])
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        self.child = Some(child);
+        self.wait("it answers", |server| server.try_ask(&["PING"]).is_ok());
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Sends a signal such as `STOP`.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            assert!(Instant::now() < deadline, "{what}: {} does not", self.port);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn connect(&self) -> redis::RedisResult<Connection> {
+        let client = Client::open(format!("redis://127.0.0.1:{}/", self.port))?;
+        client.get_connection_with_timeout(Duration::from_secs(1))
+    }
+
+    pub fn try_ask(&self, words: &[&str]) -> redis::RedisResult<Value> {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        command.query(&mut self.connect()?)
+    }
+
+    /// A command that must succeed.
+    pub fn ask(&self, words: &[&str]) -> Value {
+        self.try_ask(words).unwrap_or_else(|error| panic!("{} {words:?}: {error}", self.port))
+    }
+
+    pub fn text(&self, words: &[&str]) -> String {
+        match self.ask(words) {
+            Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+            value => panic!("{words:?}: {value:?}"),
+        }
+    }
+
+    pub fn number(&self, words: &[&str]) -> i64 {
+        match self.ask(words) {
+            Value::Int(number) => number,
+            value => panic!("{words:?}: {value:?}"),
+        }
+    }
+
+    /// Its own id.
+    pub fn id(&self) -> NodeId {
+        NodeId::new(&self.text(&["CLUSTER", "MYID"])).unwrap()
+    }
+
+    pub fn view(&self) -> View {
+        let host = Host::new("127.0.0.1").unwrap();
+        nodes_text::view(self.text(&["CLUSTER", "NODES"]).as_bytes(), Some(&host)).unwrap()
+    }
+
+    pub fn is_master(&self) -> bool {
+        matches!(self.try_ask(&["ROLE"]), Ok(Value::Array(parts)) if parts[0] == Value::BulkString(b"master".to_vec()))
+    }
+
+    /// Keys of a slot.
+    pub fn keys_in(&self, slot: u16) -> i64 {
+        self.number(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()])
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// A cluster: masters first, then the replicas of each in turn.
+pub struct Cluster {
+    pub servers: Vec<Server>,
+    masters: usize,
+    pub name: ClusterName,
+}
+
+impl Cluster {
+    /// Masters share all slots evenly; `empty` more of them own none. Each has so many replicas.
+    pub fn start(masters: usize, empty: usize, replicas: usize, more: &[&str]) -> Self {
+        let all = masters + empty;
+        let servers: Vec<Server> = (0..all * (1 + replicas)).map(|_| Server::start(more)).collect();
+        for (at, server) in servers.iter().enumerate() {
+            server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
+            if at < masters {
+                let (first, last) = (at * 16384 / masters, (at + 1) * 16384 / masters - 1);
+                server.ask(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+            }
+            if at > 0 {
+                server.ask(&["CLUSTER", "MEET", "127.0.0.1", &servers[0].port.to_string()]);
+            }
+        }
+        let cluster = Self { servers, masters: all, name: ClusterName::new("live").unwrap() };
+        cluster.wait("all know all", || {
+            cluster.servers.iter().all(|server| {
+                let text = server.text(&["CLUSTER", "NODES"]);
+                text.lines().count() == cluster.servers.len() && !text.contains("handshake")
+            })
+        });
+        for at in 0..all * replicas {
+            let master = cluster.servers[at % all].id();
+            cluster.servers[all + at].ask(&["CLUSTER", "REPLICATE", master.as_str()]);
+        }
+        cluster.settle();
+        cluster
+    }
+
+    /// Waits until something holds.
+    pub fn wait(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "never: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until every running server calls the cluster whole and every replica follows its master.
+    pub fn settle(&self) {
+        self.wait("the cluster is whole", || {
+            self.running().all(|server| {
+                let whole = server.try_ask(&["CLUSTER", "INFO"]).is_ok_and(|info| {
+                    matches!(&info, Value::BulkString(text) if String::from_utf8_lossy(text).contains("cluster_state:ok"))
+                });
+                let in_sync = server.is_master() || server.text(&["INFO", "replication"]).contains("master_link_status:up");
+                whole && in_sync
+            })
+        });
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(|server| server.child.is_some())
+    }
+
+    /// Kills a server's process and waits until one of its replicas has taken over; its place in `servers`.
+    pub fn fail_over(&mut self, at: usize) -> usize {
+        self.servers[at].kill();
+        let replicas: Vec<usize> =
+            (self.masters..self.servers.len()).filter(|n| (n - self.masters) % self.masters == at).collect();
+        let mut took_over = None;
+        self.wait("a replica takes over", || replicas.iter().any(|replica| self.servers[*replica].is_master()));
+        for replica in replicas {
+            if self.servers[replica].is_master() {
+                took_over = Some(replica);
+            }
+        }
+        self.settle();
+        took_over.unwrap()
+    }
+
+    /// What the table of a controller holds: by the view of the first server as it is now.
+    pub fn topology(&self) -> Topology {
+        let text = self.running().next().unwrap().text(&["CLUSTER", "NODES"]);
+        let text: String = text.lines().map(|line| line.split(" [").next().unwrap().to_owned() + "\n").collect();
+        let adopted = nodes_text::adopt(text.as_bytes(), None).unwrap();
+        let node = |id: &NodeId| adopted.nodes.iter().find(|node| node.id == *id).unwrap().clone();
+        let shards = adopted.shards.iter().map(|shard| TopologyShard {
+            id: shard.id.clone(),
+            weight: shard.weight,
+            state: shard.state,
+            primary: node(&shard.primary),
+            replicas: shard.replicas.iter().map(node).collect(),
+        });
+        Topology {
+            cluster_id: ClusterId::new("live-1").unwrap(),
+            version: Version { generation: Generation(1), epoch: Epoch(1) },
+            shards: shards.collect(),
+            table: adopted.table,
+            moving: Vec::new(),
+        }
+    }
+
+    /// The shard whose primary is this server.
+    pub fn shard(&self, at: usize) -> ShardId {
+        ShardId::new(self.servers[at].id().as_str()).unwrap()
+    }
+
+    /// A job that moves slots between the shards of two servers.
+    pub fn job(&self, topology: &Arc<Topology>, from: usize, to: usize, ranges: &[(u16, u16)]) -> Job {
+        let ranges = ranges
+            .iter()
+            .map(|(first, last)| SlotRange::new(Slot::new(*first).unwrap(), Slot::new(*last).unwrap()).unwrap());
+        let kind = ActionKind::MoveSlots { from: self.shard(from), to: self.shard(to), ranges: ranges.collect() };
+        self.job_of(topology, kind)
+    }
+
+    /// Any job.
+    pub fn job_of(&self, topology: &Arc<Topology>, kind: ActionKind) -> Job {
+        Job {
+            cluster: self.name.clone(),
+            plan: PlanId::new("p-test").unwrap(),
+            action: Action { id: ActionId(1), kind },
+            direction: Direction::Forward,
+            topology: Arc::clone(topology),
+            limits: DriverKind::Redis.default_limits(),
+            acks: Arc::new(BTreeSet::new()),
+            ending: false,
+            lease: Lease::new(1, || true),
+        }
+    }
+
+    /// Carries a job out with a driver of its own.
+    pub async fn execute(&self, job: &Job) -> Result<(), DriverError> {
+        driver(Settings::default()).execute(job).await
+    }
+
+    /// Every running master's view of who owns a slot, and what it has open.
+    pub fn says(&self, slot: u16) -> BTreeMap<u16, (Option<NodeId>, Option<String>)> {
+        let slot = Slot::new(slot).unwrap();
+        let masters = self.running().filter(|server| server.is_master());
+        masters
+            .map(|server| {
+                let view = server.view();
+                let owner = view.owner(slot).map(|owner| owner.id.clone());
+                (server.port, (owner, view.flag(slot).map(ToString::to_string)))
+            })
+            .collect()
+    }
+
+    /// Every running master says that this server owns the slot, and none has it open; `redis-cli` finds no fault.
+    pub fn assert_owned(&self, slot: u16, at: usize) {
+        let owner = self.servers[at].id();
+        self.wait(&format!("{slot} belongs to {owner}, and is closed: {:?}", self.says(slot)), || {
+            self.says(slot).values().all(|(said, open)| said.as_ref() == Some(&owner) && open.is_none())
+        });
+    }
+
+    /// `redis-cli --cluster check`.
+    pub fn assert_sound(&self) {
+        let port = self.running().next().unwrap().port;
+        let check =
+            || Command::new("redis-cli").args(["--cluster", "check", &format!("127.0.0.1:{port}")]).output().unwrap();
+        let text = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+        self.wait(&format!("redis-cli finds no fault: {}", text(&check())), || {
+            let output = check();
+            let said = text(&output);
+            output.status.success()
+                && said.contains("All nodes agree")
+                && said.contains("All 16384 slots covered")
+                && !said.contains("WARNING")
+                && !said.contains("[ERR]")
+        });
+    }
+
+    /// A connection that follows redirections, as clients do.
+    pub fn on_owner<T: redis::FromRedisValue>(&self, key: &[u8], command: &Cmd) -> T {
+        let slot = Slot::of_key(key);
+        let server = self.running().find(|server| {
+            server.is_master() && server.view().owner(slot).is_some_and(|owner| owner.id == server.id())
+        });
+        let mut connection = server.expect("an owner that runs").connect().unwrap();
+        command.query(&mut connection).unwrap()
+    }
+}
+
+pub fn driver(settings: Settings) -> Redis {
+    Redis::new(Arc::new(Links::new(settings)))
+}
+
+/// A key of a slot: distinct for each number.
+pub fn key_in(slot: u16, number: usize) -> Vec<u8> {
+    // The tag is found once for each slot; the rest of the key is free.
+    let tag = (0_u32..).map(|n| format!("t{n}")).find(|tag| Slot::of_key(tag.as_bytes()).get() == slot).unwrap();
+    format!("{{{tag}}}:{number}").into_bytes()
+}

@@ -1,0 +1,4 @@
+//! The driver against real servers.
+
+mod fixture;
+mod moves;
