@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::domain::{MemberId, is_peer_address, is_plain_number};
 
 use super::args::{DevArgs, LogFormat, ServeArgs};
+use super::redis::RedisTable;
 
 /// Where the HTTP interface listens unless told otherwise.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7373";
@@ -41,6 +42,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What the first cluster is made of, once its servers run: a text of `CLUSTER NODES`.
     pub adopted: Option<String>,
+    /// How Redis and Valkey servers are reached.
+    pub redis: RedisTable,
 }
 
 /// How to join a group.
@@ -96,6 +99,8 @@ struct Settings {
     #[serde(default)]
     allow_plaintext: bool,
     admin_token_file: Option<PathBuf>,
+    #[serde(default)]
+    redis: RedisTable,
 }
 
 impl Config {
@@ -168,6 +173,7 @@ impl Config {
             admin_token_file,
             log_format: args.log_format,
             adopted: None,
+            redis: file.redis,
         })
     }
 
@@ -186,7 +192,7 @@ impl Config {
 }
 
 /// Whether every user of this machine can read a file. What is not there yet is written with mode 0600.
-fn is_world_readable(path: &Path) -> bool {
+pub(super) fn is_world_readable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o004 != 0)
 }
 

@@ -5,6 +5,7 @@ mod config;
 mod descriptors;
 mod disaster;
 mod redis_servers;
+mod redis;
 mod run;
 mod telemetry;
 
@@ -12,4 +13,5 @@ pub use args::{DevArgs, LogFormat, ServeArgs, TetherArgs};
 pub use config::{Config, ConfigError, JoinConfig};
 pub use disaster::{ForceNewGroupArgs, RestoreArgs, force_new_group, inspect, restore};
 pub use redis_servers::tether;
+pub use redis::RedisTable;
 pub use run::{dev, serve};

@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 use crate::client::Client;
 use crate::controller::{Caller, ControlError, Controller, FirstStart};
 use crate::domain::{ClusterName, DriverKind, Policy};
+use crate::driver::redis::{Links, Redis};
 use crate::driver::{Driver, Flip, Manual};
 use crate::executor;
 use crate::raft::{self, OpenError, Raft, Tuning};
@@ -35,6 +36,9 @@ const EXIT_STORE: u8 = 10;
 
 /// How long a group may take to take this member in.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often the leader looks at the nodes of every cluster.
+const OBSERVE_EVERY: Duration = Duration::from_secs(1);
 
 /// How long requests of peers that are under way may take to end.
 const PEERS_DRAIN: Duration = Duration::from_millis(200);
@@ -142,6 +146,9 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     // First of all, so that a signal ends it in order from the first moment on.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let own = std::iter::once(config.listen).chain(config.peer_listen).collect();
+    let redis = config.redis.load(own).map_err(|fault| OpenError::Config(fault.to_string()))?;
+    let links = Arc::new(Links::new(redis));
     // Bound before the store is opened, so that a second process on the same ports touches nothing.
     let listener = bind(config.listen).await?;
     let address = listener.local_addr()?;
@@ -159,8 +166,10 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         // A sender that is gone is a stop as well.
         let _ = stopping.wait_for(|stop| *stop).await;
     };
-    let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual)]);
+    let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual), Arc::new(Redis::new(links))]);
+    controller.set_drivers(drivers.clone());
     let mut tasks = vec![
+        executor::observe(controller.clone(), OBSERVE_EVERY, stopping.clone()),
         controller.spawn_background(stopping.clone()),
         executor::spawn(controller.clone(), drivers, stopping.clone()),
     ];

@@ -1,9 +1,13 @@
 //! `slotkeeper cluster`: named slot tables.
 
+mod check;
+mod import;
+
 use clap::{Args, Subcommand};
 
+use self::import::ImportArgs;
 use super::api::Api;
-use super::fault::{Exit, Fault};
+use super::fault::Fault;
 use super::output::counted;
 use super::plan::Driver;
 use super::policy::PolicyArgs;
@@ -11,10 +15,9 @@ use super::prompt::{can_ask, confirm};
 use super::reason::ReasonArgs;
 use super::settings::Settings;
 use super::table::{left, render, right};
-use super::{input, output};
-use crate::domain::{ClusterName, Host, Topology, Window};
+use crate::domain::{ClusterName, DriverKind, Topology, Window};
 use crate::nodes_text;
-use crate::wire::{ClusterCreate, ClusterPatch, ClusterView, ImportRequest, TopologyBody};
+use crate::wire::{ClusterCreate, ClusterPatch, ClusterView, TopologyBody};
 
 /// Clusters: named slot tables.
 #[derive(Subcommand, Clone, Debug)]
@@ -27,9 +30,9 @@ pub enum ClusterCommand {
     Show(NameArgs),
     /// Change driver, review or pace of a cluster
     Configure(ConfigureArgs),
-    /// Adopt a running cluster from what redis-cli cluster nodes printed
+    /// Adopt a running cluster: by the address of a node, or from what redis-cli cluster nodes printed
     Import(ImportArgs),
-    /// Check that every slot has an owner and none is on its way
+    /// Check that every slot has an owner, none is on its way, and the nodes say the same (exit 3 otherwise)
     Check(NameArgs),
     /// Print a cluster as the text of CLUSTER NODES
     Export(NameArgs),
@@ -79,20 +82,6 @@ pub struct ConfigureArgs {
     pub policy: PolicyArgs,
 }
 
-/// What to adopt.
-#[derive(Args, Clone, Debug)]
-pub struct ImportArgs {
-    /// The text of CLUSTER NODES (- for stdin)
-    #[arg(value_name = "FILE")]
-    pub file: String,
-    /// The host that was asked: for nodes printed without one
-    #[arg(long, value_name = "HOST")]
-    pub dialled: Option<String>,
-    /// Why, for the audit.
-    #[command(flatten)]
-    pub reason: ReasonArgs,
-}
-
 /// What to delete.
 #[derive(Args, Clone, Debug)]
 pub struct DeleteArgs {
@@ -137,8 +126,14 @@ pub fn run(command: ClusterCommand, settings: &Settings) -> Result<(), Fault> {
                 settings.output.json(&answer)
             }
         }
-        ClusterCommand::Import(args) => import(&args, &api, settings),
-        ClusterCommand::Check(args) => check(&api.call(named(args.name).topology_linearizable())?, settings),
+        ClusterCommand::Import(args) => import::import(&args, &api, settings),
+        ClusterCommand::Check(args) => {
+            let cluster = named(args.name);
+            let topology = api.call(cluster.topology_linearizable())?;
+            let is_seen = api.call(cluster.show())?.driver == DriverKind::Redis && !topology.shards.is_empty();
+            let drift = if is_seen { Some(api.call(cluster.drift())?) } else { None };
+            check::check(&topology, drift.as_ref(), settings)
+        }
         ClusterCommand::Export(args) => export(&api.call(named(args.name).topology_linearizable())?, settings),
         ClusterCommand::Delete(args) => {
             can_ask(settings)?;
@@ -160,33 +155,6 @@ fn create(args: &CreateArgs, api: &Api, settings: &Settings) -> Result<(), Fault
     let body = ClusterCreate { name, driver, policy: args.policy.patch(), reason: args.reason.text()? };
     let answer = api.call(api.client.create_cluster(&body))?;
     if settings.output.is_for_people() { show(&answer.cluster, settings) } else { settings.output.json(&answer) }
-}
-
-fn import(args: &ImportArgs, api: &Api, settings: &Settings) -> Result<(), Fault> {
-    let bytes = input::read(&args.file)?;
-    let nodes_text =
-        String::from_utf8(bytes).map_err(|fault| Fault::invalid(format!("{}: not UTF-8: {fault}", args.file)))?;
-    let dialled = args.dialled.as_deref().map(Host::new).transpose()?;
-    let body = ImportRequest { nodes_text, dialled, reason: args.reason.text()? };
-    let answer = api.call(api.cluster.import(&body))?;
-    if !settings.output.is_for_people() {
-        return settings.output.json(&answer);
-    }
-    let cluster = &answer.cluster;
-    let mut text = format!(
-        "Cluster {} is adopted: {} in {}, {} without an owner; epoch {}.\n",
-        cluster.name,
-        counted(cluster.nodes, "node"),
-        counted(cluster.shards, "shard"),
-        counted(cluster.unassigned, "slot"),
-        answer.epoch
-    );
-    for note in &answer.notes {
-        text.push_str("  note: ");
-        text.push_str(&output::escape(note));
-        text.push('\n');
-    }
-    settings.output.sentences(&text)
 }
 
 /// Clusters as a table.
@@ -267,33 +235,6 @@ fn show(cluster: &ClusterView, settings: &Settings) -> Result<(), Fault> {
 fn windows(windows: &[Window]) -> String {
     let texts: Vec<String> = windows.iter().map(ToString::to_string).collect();
     if texts.is_empty() { "any time".to_owned() } else { format!("{} (UTC)", texts.join(", ")) }
-}
-
-fn check(topology: &Topology, settings: &Settings) -> Result<(), Fault> {
-    let mut faults = Vec::new();
-    let unassigned = topology.table.unassigned();
-    if !unassigned.is_empty() {
-        faults.push(format!("{} without an owner: {unassigned}", counted(unassigned.len() as u64, "slot")));
-    }
-    for moving in &topology.moving {
-        faults.push(format!("slots {} are on their way from {} to {}", moving.range, moving.from, moving.to));
-    }
-    if settings.output.is_for_people() {
-        let mut text = format!(
-            "epoch {}: {}, {}, {} of 16384 slots owned\n",
-            topology.version.epoch,
-            counted(topology.shards.len() as u64, "shard"),
-            counted(topology.table.range_count() as u64, "range"),
-            16384 - unassigned.len()
-        );
-        for fault in &faults {
-            text.extend(["FAIL  ", &output::escape(fault), "\n"]);
-        }
-        settings.output.sentences(&text)?;
-    } else {
-        settings.output.json(&serde_json::json!({"ok": faults.is_empty(), "faults": faults}))?;
-    }
-    if faults.is_empty() { Ok(()) } else { Err(Fault::Exit(Exit::Error, String::new())) }
 }
 
 fn export(topology: &Topology, settings: &Settings) -> Result<(), Fault> {

@@ -12,7 +12,7 @@ use super::prompt::{can_ask, confirm};
 use super::proposed;
 use super::reason::ReasonArgs;
 use super::settings::Settings;
-use super::table::{left, render};
+use super::table::{left, notes, render};
 use crate::domain::{Host, Invalid, NodeState, Weight};
 use crate::wire::{DrainRequest, NodeAdd, NodeAnswer, NodePatch, NodeRole, NodeSpec, NodeView};
 
@@ -146,7 +146,8 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
             confirm(settings, &format!("Remove node {} from cluster {}?", node.id, settings.cluster))?;
             let removed = api.call(cluster.remove_node(&node.id, node.revision))?;
             if settings.output.is_for_people() {
-                settings.output.sentences(&format!("Node {} is removed; epoch {}.", removed.removed, removed.epoch))
+                let text = format!("Node {} is removed; epoch {}.\n", removed.removed, removed.epoch);
+                settings.output.sentences(&(text + &notes(&removed.notes)))
             } else {
                 settings.output.json(&removed)
             }
@@ -190,9 +191,8 @@ fn answer(answer: &NodeAnswer, what: &str, settings: &Settings) -> Result<(), Fa
         return settings.output.json(answer);
     }
     let head = format!("Node {} of shard {} {what}; epoch {}.\n", answer.node.id, answer.shard, answer.epoch);
-    settings
-        .output
-        .sentences(&(head + &proposed::sentence(answer.plan.as_ref(), answer.empty_because.as_deref(), settings)))
+    let plan = proposed::sentence(answer.plan.as_ref(), answer.empty_because.as_deref(), settings);
+    settings.output.sentences(&(head + &notes(&answer.notes) + &plan))
 }
 
 fn list(nodes: &[NodeView], settings: &Settings) -> Result<(), Fault> {

@@ -39,6 +39,12 @@ pub fn render(columns: &[Column], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Remarks, a line each.
+#[must_use]
+pub fn notes(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("  note: {}\n", escape(note))).collect()
+}
+
 fn line<'a>(columns: &[Column], widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
     let mut text = String::new();
     for ((cell, column), &width) in cells.zip(columns).zip(widths) {

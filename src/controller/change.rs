@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::draft::{self, Draft};
+use super::seen::Seen;
 use super::{Caller, Change, Changed, Cluster, ControlError, Controller, Op, PlanRecord, Propose, Receipt};
 use crate::domain::{ClusterName, Digest, Plan, PlanState, Rejection};
 use crate::state::Brought;
@@ -44,12 +45,16 @@ impl Controller {
         if is_current {
             self.linearize().await?;
         }
+        let seen = match (&propose, self.remembered(caller)?) {
+            (Some(propose), None) => self.seen(caller, &*self.cluster(cluster)?, &changes, propose).await,
+            _ => None,
+        };
         loop {
             if let Some(receipt) = self.remembered(caller)? {
                 return self.changed(cluster, receipt, None, None);
             }
             let drafted = self.cluster(cluster).and_then(|before| {
-                let drafted = self.drafted(caller, &before, &changes, propose.as_ref(), dry_run)?;
+                let drafted = self.drafted(caller, &before, &changes, propose.as_ref(), (dry_run, seen.as_ref()))?;
                 Ok((before, drafted))
             });
             let is_committed = drafted.as_ref().is_ok_and(|(_, drafted)| !dry_run && !drafted.is_idle());
@@ -88,7 +93,7 @@ impl Controller {
         before: &Cluster,
         changes: &[Change],
         propose: Option<&Propose>,
-        dry_run: bool,
+        (dry_run, seen): (bool, Option<&Seen>),
     ) -> Result<Drafted, ControlError> {
         let mut changes = changes.to_vec();
         let asked = changes.len();
@@ -101,7 +106,7 @@ impl Controller {
             after.epoch = before.epoch;
         }
         let draft = match propose {
-            Some(propose) => draft::draft(&after, &changes, propose, caller, self.now(), &*self.inner.random)?,
+            Some(propose) => draft::draft(&after, &changes, propose, caller, self.now(), &*self.inner.random, seen)?,
             None => Draft::default(),
         };
         if draft.plan.is_none() && changes.len() > asked {
@@ -113,7 +118,7 @@ impl Controller {
 
     /// The receipt of an earlier request with the same idempotency key: asked before anything is validated, since what
     /// the first request did would make the second one look wrong.
-    fn remembered(&self, caller: &Caller) -> Result<Option<Receipt>, ControlError> {
+    pub(super) fn remembered(&self, caller: &Caller) -> Result<Option<Receipt>, ControlError> {
         let Some(idempotency) = &caller.idempotency else { return Ok(None) };
         let key = format!("{}/{}", caller.principal.name, idempotency.key);
         match self.read(|state| state.remembered.get(&key).cloned()) {

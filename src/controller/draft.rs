@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::seen::Seen;
 use super::{Caller, Change, Cluster, ControlError, PlanRecord, Propose, fresh, memory};
 use crate::domain::{
     Action, ActionKind, ActionState, Base, Instant, Intent, Invalid, Limits, NodeId, NodeState, Plan, PlanBody, PlanId,
@@ -28,6 +29,7 @@ pub fn draft(
     caller: &Caller,
     now: Instant,
     random: &dyn Fn() -> fresh::Bits,
+    seen: Option<&Seen>,
 ) -> Result<Draft, ControlError> {
     let limits = propose.limits.clone().unwrap_or_else(|| cluster.policy.limits.clone());
     limits.validate().map_err(|invalid| Rejection::invalid("limits", &invalid))?;
@@ -37,6 +39,7 @@ pub fn draft(
     timely(statistics, now)?;
     let input = Input { table: &cluster.table, shards: &shards, lost: &lost, statistics };
     let mut body = match &propose.reverts {
+        None if propose.repair => repair(cluster, &input, &limits, seen)?,
         Some(reverted) => reverse(cluster, &input, &limits, finished(cluster, reverted)?)?,
         None => forward(cluster, &input, propose, &limits)?,
     };
@@ -47,6 +50,7 @@ pub fn draft(
         }
         return Ok(Draft { plan: None, empty_because: Some(because) });
     }
+    estimate(&mut body, seen);
     body.summary.eta_seconds = plan::eta_seconds(&body, &limits);
     let nodes: BTreeMap<_, _> = cluster.nodes.iter().map(|(id, node)| (id, &node.value)).collect();
     let checks = plan::checks(&Looked {
@@ -59,6 +63,7 @@ pub fn draft(
         goal: propose.goal,
         limits: &limits,
         reverts: propose.reverts.is_some(),
+        facts: seen.map(|seen| &seen.facts),
     });
     let slots = body.summary.slots + body.summary.assigned;
     let small = cluster.policy.auto_approve_max_slots.is_some_and(|most| slots <= most);
@@ -120,6 +125,33 @@ fn forward(cluster: &Cluster, input: &Input<'_>, propose: &Propose, limits: &Lim
     plan::check(input, propose.goal, limits, &body).map_err(ControlError::PlanDefect)?;
     plan::check_placement(&members, goal, &body).map_err(ControlError::PlanDefect)?;
     Ok(body)
+}
+
+/// The slots that the nodes have otherwise than the table, brought back to it.
+fn repair(
+    cluster: &Cluster,
+    input: &Input<'_>,
+    limits: &Limits,
+    seen: Option<&Seen>,
+) -> Result<PlanBody, ControlError> {
+    let Some(seen) = seen else {
+        let (name, driver) = (&cluster.name, cluster.driver.as_str());
+        let why = format!("cluster {name} has driver {driver}, which does not ask its nodes: nothing can be repaired");
+        return Err(Rejection::conflict(why).into());
+    };
+    let body = plan::repair(input, &seen.repairs, limits)?;
+    plan::check_repair(input, limits, &body).map_err(ControlError::PlanDefect)?;
+    Ok(body)
+}
+
+/// What moves, as far as a sample of the nodes tells it and no statistics do.
+fn estimate(body: &mut PlanBody, seen: Option<&Seen>) {
+    let Some(sample) = seen.map(|seen| &seen.facts.sample).filter(|_| body.summary.keys_est.is_none()) else { return };
+    let moves = |action: &&Action| matches!(action.kind, ActionKind::MoveSlots { .. });
+    let ranges = body.actions.iter().filter(moves).flat_map(|action| action.kind.ranges());
+    let keys = sample.keys_in(ranges.flat_map(|range| range.slots()));
+    body.summary.keys_est = keys.filter(|_| body.summary.slots > 0);
+    body.summary.bytes_est = body.summary.keys_est.and_then(|keys| sample.bytes_of(keys));
 }
 
 fn reverse(

@@ -8,13 +8,17 @@ mod explain;
 mod fresh;
 mod group;
 mod import;
+mod life;
 mod local;
 mod members;
 mod memory;
+mod observe;
 mod progress;
+mod seen;
 mod tokens;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -32,14 +36,17 @@ use crate::state::{COMMAND_VERSION, Command, Noted, State};
 pub use self::background::FirstStart;
 pub use self::explain::Subject;
 pub use self::group::Group;
-pub use self::import::Imported;
+pub use self::import::{Imported, Zones};
 pub use self::local::Local;
 pub use self::members::{Invitation, Joined, Member, Membership, Removal};
 pub use self::progress::{ActionCounts, Progress, progress};
+pub use self::seen::{DriftReport, Drivers};
 pub use self::tokens::Bearer;
+pub use crate::driver::nodes::Candidate;
 pub use crate::raft::{Backup, Freshness, Standing, Status};
 pub use crate::state::{
-    Approval, AuditRecord, Change, Cluster, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb, Token,
+    Approval, AuditRecord, Change, Cluster, Failover, Idempotency, Op, Place, PlanRecord, Receipt, Revised, SteerVerb,
+    Token,
 };
 
 /// A leader that was not heard of for longer is taken for gone: more than three times the longest silence after which
@@ -59,6 +66,10 @@ struct Inner {
     random: Box<dyn Fn() -> fresh::Bits + Send + Sync>,
     /// The tokens as they were last looked at.
     tokens: watch::Sender<Vec<TokenId>>,
+    /// What asks the nodes.
+    drivers: OnceLock<Drivers>,
+    /// What was last seen of the nodes, by cluster.
+    observed: Mutex<BTreeMap<ClusterName, observe::Observed>>,
 }
 
 /// Who calls, and what goes with every write.
@@ -89,6 +100,8 @@ pub struct Propose {
     pub reverts: Option<PlanId>,
     /// The copies that every active shard is to have; none: nodes stay in their shards.
     pub placement: Option<PlacementGoal>,
+    /// Repair: bring what the nodes have otherwise to where the table has it, and move nothing; the goal is then ignored.
+    pub repair: bool,
 }
 
 /// Which slots a plan moves once it is settled how many.
@@ -193,7 +206,17 @@ impl Controller {
     ) -> Self {
         let (group, clock, random) = (Box::new(group), Box::new(clock), Box::new(random));
         let (publisher, tokens) = (Publisher::default(), watch::Sender::default());
-        Self { inner: Arc::new(Inner { group, publisher, clock, random, tokens }) }
+        Self {
+            inner: Arc::new(Inner {
+                group,
+                publisher,
+                clock,
+                random,
+                tokens,
+                drivers: OnceLock::new(),
+                observed: Mutex::default(),
+            }),
+        }
     }
 
     /// This member may answer reads: it has applied up to a commit index that a leader told it since it started.

@@ -100,6 +100,7 @@ fn balance() -> Propose {
         supersedes: None,
         reverts: None,
         placement: None,
+        repair: false,
     }
 }
 

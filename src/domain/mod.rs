@@ -1,5 +1,6 @@
 //! Values: slots, shards, topologies, plans. No IO, no clock, no randomness, no async; imports no other room.
 
+mod address;
 mod comparison;
 mod digest;
 mod epoch;
@@ -26,10 +27,12 @@ mod statistics;
 mod topology;
 pub mod tree;
 mod window;
+mod zone_pattern;
 
 #[cfg(test)]
 mod tests;
 
+pub use address::Address;
 pub use comparison::{
     Balance, Comparison, CopyFigures, Evenness, Family, FamilyFigures, HotKeys, Millionths, MissCurve, Outcome,
     PlacedNode, Takeover, ViewFigures,
@@ -64,3 +67,4 @@ pub use slot_table::{SlotTable, UNASSIGNED};
 pub use statistics::Statistics;
 pub use topology::{Moving, Serving, Topology, TopologyShard};
 pub use window::{WINDOWS_MAX, Window, are_within, is_open, opens_at};
+pub use zone_pattern::ZonePattern;

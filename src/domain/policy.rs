@@ -38,9 +38,7 @@ impl DriverKind {
                     | ActionKind::Promote { .. }
                     | ActionKind::SetReplicaOf { .. }
             ),
-            Self::Manual => true,
-            // Not part of this version.
-            Self::Redis => false,
+            Self::Manual | Self::Redis => true,
         }
     }
 

@@ -1,9 +1,11 @@
 //! What carries out the actions of a plan on real nodes: one driver per kind of cluster. A driver knows nothing of
 //! raft, plans or pace; the executor commits the intent before it calls and the outcome after.
 
+pub mod drift;
 mod flip;
 mod lease;
 mod manual;
+pub mod nodes;
 pub mod redis;
 mod scripted;
 
@@ -17,6 +19,7 @@ use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId,
 pub use self::flip::Flip;
 pub use self::lease::Lease;
 pub use self::manual::Manual;
+pub use self::nodes::Nodes;
 pub use self::scripted::{Script, Scripted};
 
 /// One action to carry out, or to take back.
@@ -103,6 +106,11 @@ pub trait Driver: Send + Sync {
 
     /// Carries out one action, whole. Cancelled when the member stops leading.
     fn execute<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), DriverError>>;
+
+    /// The nodes themselves, where they can be asked.
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        None
+    }
 
     /// Whether the nodes agree with the table, and no slot is open.
     fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>>;

@@ -3,6 +3,7 @@
 //! first and goes on from there.
 
 mod next;
+mod observe;
 mod pace;
 mod rollout;
 
@@ -14,6 +15,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 use tracing::{info, warn};
+
+pub use self::observe::observe;
 
 use self::rollout::Carrier;
 use crate::controller::{Caller, ControlError, Controller, Op};

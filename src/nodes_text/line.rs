@@ -37,7 +37,7 @@ pub struct Open {
 }
 
 /// What is set on an open slot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flag<N = NodeId> {
     /// `[slot->-node]`: keys leave for this node, and who asks for one that is not there is sent to it.
     Migrating(N),

@@ -87,6 +87,33 @@ pub fn check_revert(
     faults.verdict()
 }
 
+/// Checks a body made by [`repair`](super::repair): that it does nothing but close slots, each once, for the shard that
+/// owns it by the table, and everything else as [`check`] does.
+///
+/// # Errors
+/// Every fault found, a sentence each.
+pub fn check_repair(input: &Input<'_>, limits: &Limits, body: &PlanBody) -> Result<(), Vec<String>> {
+    let mut faults = Faults::default();
+    let mut seen = std::collections::BTreeSet::new();
+    for action in &body.actions {
+        match &action.kind {
+            ActionKind::RepairSlot { slot, owner } if input.table.owner(*slot) == Some(owner) => {
+                if !seen.insert(*slot) {
+                    faults.add(format_args!("slot {slot} is repaired twice"));
+                }
+            }
+            ActionKind::RepairSlot { slot, owner } => {
+                faults.add(format_args!("{}: slot {slot} is not owned by {owner}", action.id));
+            }
+            _ => faults.add(format_args!("{} does something else than repair a slot", action.id)),
+        }
+    }
+    if let Some((replay, _)) = look(input, limits, body, &mut faults) {
+        certificate(input, &replay, &Expected::counts(&replay), body, &mut faults);
+    }
+    faults.verdict()
+}
+
 /// The checks that every body passes, whatever its goal.
 fn look(input: &Input<'_>, limits: &Limits, body: &PlanBody, faults: &mut Faults) -> Option<(Replay, Vec<Share>)> {
     if !input.shards.iter().map(|shard| &shard.id).eq(input.table.shards()) {

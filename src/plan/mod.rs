@@ -3,7 +3,7 @@
 //! In reading order: `survey` (the input by index), `quota` (exact shares), `targets` (bands, lower bound, counts
 //! afterwards), `aim` (what each goal makes of them), `layout` and `runs` (which slots), `cheapest` (which slots when bytes
 //! count), `load` (balancing keys, bytes or operations), `actions` (cut and ordered), `waves`, `body`, `costs` and `curve`
-//! (figures), `revert`, and `check`, which trusts none of these; `review` is what a person should know, `eta` how long it
+//! (figures), `revert`, `repair` (slots the nodes have otherwise), and `check`, which trusts none of these; `review` is what a person should know, `facts` what was seen of the nodes and `preflight` what they say against a plan, `eta` how long it
 //! takes, `remedy` what makes an infeasible goal feasible. `memory` brings slots back to their earlier owners, `placement`
 //! says which node copies which shard (both by `flow`), `explain` says why in sentences.
 
@@ -26,6 +26,9 @@ mod costs;
 mod curve;
 mod revert;
 mod check;
+mod facts;
+mod preflight;
+mod repair;
 mod review;
 mod eta;
 mod explain;
@@ -35,13 +38,16 @@ mod placement;
 mod error;
 mod remedy;
 
-pub use check::{check, check_placement, check_revert};
+pub use check::{check, check_placement, check_repair, check_revert};
 pub use error::PlanError;
 pub use eta::eta_seconds;
 pub use explain::{Known, explain_shard, explain_slot};
+pub use facts::{DriftFact, Facts, NodeFacts, SampleFacts};
 pub use memory::Memory;
 pub use placement::{Placed, PlacementError, PlacementInput, place};
+pub use preflight::obstacles;
 pub use remedy::{Change, Remedy, Setting};
+pub use repair::repair;
 pub use revert::{revert, with_leading_actions, with_leading_waves};
 pub use review::{Looked, checks};
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Input;
+use super::facts::Facts;
+use super::{Input, preflight};
 use crate::domain::{
     ActionKind, Check, CheckLevel, DriverKind, Goal, Limits, Node, NodeId, NodeState, PlanBody, Shard, ShardId, SlotSet,
 };
@@ -34,30 +35,32 @@ pub struct Looked<'a> {
     pub limits: &'a Limits,
     /// Whether it undoes another plan.
     pub reverts: bool,
+    /// What was seen of the nodes; none where nobody looked.
+    pub facts: Option<&'a Facts>,
 }
 
 /// What one check found, without its code.
-struct Finding {
-    name: &'static str,
-    level: CheckLevel,
-    text: String,
+pub(super) struct Finding {
+    pub name: &'static str,
+    pub level: CheckLevel,
+    pub text: String,
     needs_ack: bool,
 }
 
 impl Finding {
-    fn ok(name: &'static str, text: impl Into<String>) -> Self {
+    pub fn ok(name: &'static str, text: impl Into<String>) -> Self {
         Self { name, level: CheckLevel::Ok, text: text.into(), needs_ack: false }
     }
 
-    fn warn(name: &'static str, text: impl Into<String>) -> Self {
+    pub fn warn(name: &'static str, text: impl Into<String>) -> Self {
         Self { level: CheckLevel::Warn, ..Self::ok(name, text) }
     }
 
-    fn ack(name: &'static str, text: impl Into<String>) -> Self {
+    pub fn ack(name: &'static str, text: impl Into<String>) -> Self {
         Self { needs_ack: true, ..Self::warn(name, text) }
     }
 
-    fn fail(name: &'static str, text: impl Into<String>) -> Self {
+    pub fn fail(name: &'static str, text: impl Into<String>) -> Self {
         Self { level: CheckLevel::Fail, ..Self::ok(name, text) }
     }
 }
@@ -83,7 +86,11 @@ pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
         one_zone(looked),
         large(looked),
         Some(open_slots(looked)),
+        repairs(looked),
     ];
+    if let Some(facts) = looked.facts {
+        findings.extend(preflight::findings(looked.body, looked.input.shards, facts).into_iter().map(Some));
+    }
     findings.extend(looked.notes.iter().map(|note| Some(Finding::warn("nodes", note.clone()))));
     findings.sort_by_key(|finding| finding.as_ref().map(|finding| std::cmp::Reverse(finding.level)));
     let mut numbers = [0_u32; 3];
@@ -226,6 +233,13 @@ fn unenforced(looked: &Looked<'_>) -> Option<Finding> {
     Some(Finding::warn("unenforced-limit", text))
 }
 
+/// A repair brings what nodes say back to what the table says, and moves keys where that takes it.
+fn repairs(looked: &Looked<'_>) -> Option<Finding> {
+    let repaired = looked.body.actions.iter().filter(|a| matches!(a.kind, ActionKind::RepairSlot { .. })).count();
+    let text = format!("{repaired} slots are closed so that their owners by the table own them; their keys go there");
+    (repaired > 0).then(|| Finding::ok("repair", text))
+}
+
 fn windows(looked: &Looked<'_>) -> Option<Finding> {
     let texts: Vec<String> = looked.limits.windows.iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| Finding::ok("time-windows", format!("actions start {} UTC only", texts.join(", "))))
@@ -320,7 +334,7 @@ fn active<'a>(looked: &Looked<'a>, shard: &'a Shard) -> Vec<&'a NodeId> {
     shard.nodes().filter(stays).collect()
 }
 
-fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(super) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let count = names.len();
     let shown = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
     if count > NAMES_MAX { format!("{shown} and {} more", count - NAMES_MAX) } else { shown }

@@ -176,6 +176,11 @@ impl Collector for Observed {
         gauges(&mut encoder, "cluster_generation", "Generation of the cluster", each(|c| c.generation.0))?;
         gauges(&mut encoder, "cluster_shards", "Shards", each(|c| c.shards.len() as u64))?;
         gauges(&mut encoder, "cluster_nodes", "Nodes", each(|c| c.nodes.len() as u64))?;
+        let drift = self.controller.observed().into_iter();
+        let drift = drift
+            .map(|((cluster, kind), count)| (vec![("cluster", cluster.to_string()), ("kind", kind.to_owned())], count));
+        let help = "Differences between nodes and table that the leader sees, by kind";
+        gauges(&mut encoder, "cluster_drift", help, drift)?;
         let mut rollouts: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
         for cluster in &clusters {
             for rollout in cluster.plans.values().filter_map(|record| record.rollout.as_ref()) {

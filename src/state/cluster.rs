@@ -21,6 +21,8 @@ pub const OPEN_PLANS_MAX: usize = 32;
 pub const SHARDS_MAX: usize = 4096;
 /// Most nodes of one cluster.
 pub const NODES_MAX: usize = 8192;
+/// Most removed nodes remembered of one cluster; the oldest go first.
+pub const REMOVED_MAX: usize = 256;
 /// Most tokens of one controller.
 pub const TOKENS_MAX: usize = 1024;
 /// Most idempotency keys kept; the oldest go first.
@@ -84,6 +86,9 @@ pub struct Cluster {
     pub plans_proposed: u64,
     /// The plan whose rollout is under way.
     pub active: Option<PlanId>,
+    /// Nodes that were removed and must not come back unnoticed, the last one last; kept where the nodes are seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<NodeId>,
 }
 
 /// A value and the revision of it that `If-Match` names.

@@ -183,6 +183,13 @@ pub enum Op {
         /// Which plan.
         plan: PlanId,
     },
+    /// Follow what the nodes of a cluster did by themselves: another node of a shard is its primary. No slot moves.
+    Observe {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// What happened.
+        failovers: Vec<Failover>,
+    },
     /// Plans and idempotency keys whose time is over end; submitted by the leader.
     Expire,
     /// Change who belongs to the raft group. raft's own entries carry the change itself; this is what must outlive them.
@@ -233,6 +240,17 @@ pub enum Op {
 /// What commands meant that did not say.
 const fn may_be_last() -> bool {
     true
+}
+
+/// A shard whose primary changed by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failover {
+    /// Which shard.
+    pub shard: ShardId,
+    /// Its primary before.
+    pub from: NodeId,
+    /// Its primary now, a replica of it before.
+    pub to: NodeId,
 }
 
 /// A change of who belongs to the raft group.

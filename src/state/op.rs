@@ -32,6 +32,7 @@ impl Op {
             Self::Fail { .. } => "action.fail",
             Self::Block { .. } => "rollout.block",
             Self::Complete { .. } => "rollout.complete",
+            Self::Observe { .. } => "cluster.observe",
             Self::Expire => "expire",
             Self::Member { change } => match change {
                 MemberChange::Add { .. } => "member.add",
@@ -71,7 +72,9 @@ impl Op {
             Self::Approve { .. } | Self::Reject { .. } => Some(Permission::Review),
             Self::Begin { .. } | Self::Finish { .. } | Self::Fail { .. } => Some(Permission::Move),
             Self::InTerm { what, .. } => what.permission(),
-            Self::Block { .. } | Self::Complete { .. } | Self::Expire | Self::Lead { .. } => None,
+            Self::Block { .. } | Self::Complete { .. } | Self::Observe { .. } | Self::Expire | Self::Lead { .. } => {
+                None
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 mod audit;
 mod cluster;
 mod comparison;
+mod drift;
 mod import;
 mod list;
 mod member;
@@ -35,6 +36,7 @@ pub use comparison::{
     ComparedNode, ComparisonRequest, ComparisonView, CopiesView, FamilyName, FamilyView, FiguresView, HotKeysView,
     MissesView,
 };
+pub use drift::{DriftItem, DriftView};
 pub use import::{ImportAnswer, ImportRequest};
 pub use list::Page;
 pub use member::{JoinAnswer, MemberAdd, MemberAdded, MemberStanding, MemberView, PeerView, StatusView};

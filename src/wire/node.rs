@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Fault, PlanRef, Revision, Text, schema};
-use crate::domain::{Host, Node, NodeId, NodeState, ShardId, Weight, Zone};
+use crate::domain::{Address, Host, Node, NodeId, NodeState, ShardId, Weight, Zone};
 
 /// What a node is within its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -167,6 +167,9 @@ pub struct NodeAnswer {
     /// Why there is no plan though one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_because: Option<String>,
+    /// What a person should know of the server, where its driver asked it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A node was removed.
@@ -179,6 +182,9 @@ pub struct NodeRemoved {
     /// The node that is gone.
     #[schema(value_type = schema::Name)]
     pub removed: NodeId,
+    /// What is left to do, where its driver asked the nodes to forget it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Where a new node goes, with the ids it named.
@@ -191,6 +197,12 @@ pub enum Placement {
 }
 
 impl NodeSpec {
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        Address { host: self.host.clone(), port: self.port.get() }
+    }
+
     /// Where the node goes; `at` is the path of this value in the request, empty or ending in a dot.
     ///
     /// # Errors

@@ -49,6 +49,11 @@ pub struct PlanRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
     pub revert: Option<PlanId>,
+    /// Bring the slots that the nodes have otherwise than the table to their owners by the table, and move nothing else;
+    /// excludes everything but `reason` and `limits`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub repair: bool,
     /// Why; kept in the plan and the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
@@ -182,6 +187,12 @@ impl PlanRequest {
             return Err(Fault::new(
                 "revert",
                 "excludes add, drain, drain_shards, reweight, goal, objective, statistics and placement",
+            ));
+        }
+        if self.repair && (changes || self.revert.is_some()) {
+            return Err(Fault::new(
+                "repair",
+                "excludes add, drain, drain_shards, reweight, goal, objective, statistics, placement and revert",
             ));
         }
         Ok(())

@@ -88,6 +88,16 @@ pub struct Name(#[expect(dead_code, reason = "describes a shape")] String);
 #[schema(min_length = 1, max_length = 253, example = "10.0.4.12")]
 pub struct HostText(#[expect(dead_code, reason = "describes a shape")] String);
 
+/// `host:port`, an IPv6 host in brackets.
+#[derive(ToSchema)]
+#[schema(min_length = 3, max_length = 261, example = "10.0.4.12:6379")]
+pub struct AddressText(#[expect(dead_code, reason = "describes a shape")] String);
+
+/// A host name with one `{zone}`, and `*` for any characters.
+#[derive(ToSchema)]
+#[schema(min_length = 6, max_length = 253, example = "*.{zone}.example.com")]
+pub struct ZonePatternText(#[expect(dead_code, reason = "describes a shape")] String);
+
 /// A slot number.
 #[derive(ToSchema)]
 #[schema(minimum = 0, maximum = 16383, example = 12543)]

@@ -152,6 +152,7 @@ kinds!(
         Fail,
         Block,
         Complete,
+        Observe,
         Expire,
         Member,
         Note,

@@ -14,6 +14,8 @@ mod keyslot;
 mod log_fixtures;
 mod linearizability;
 #[cfg(feature = "server")]
+mod life;
+#[cfg(feature = "server")]
 mod live;
 #[cfg(feature = "server")]
 mod network;

@@ -186,6 +186,7 @@ async fn a_rollout_goes_on_when_its_leader_goes_away() {
         supersedes: None,
         reverts: None,
         placement: None,
+        repair: false,
     };
     let changed = retried(|| asked.change(&root, &name, vec![add.clone()], Some(propose.clone()), false)).await;
     let record = changed.plan.expect("a plan");

@@ -11,7 +11,9 @@ use slotkeeper::domain::{
     Intent, Limits, Node, NodeState, Plan, PlanBody, Policy, Principal, PrincipalName, Quota, Role, Shard, ShardBounds,
     ShardChange, ShardId, SlotTable, Summary, Tolerance, Weight,
 };
-use slotkeeper::state::{COMMAND_VERSION, Change, Cluster, Command, Idempotency, Op, Place, State, SteerVerb};
+use slotkeeper::state::{
+    COMMAND_VERSION, Change, Cluster, Command, Failover, Idempotency, Op, Place, State, SteerVerb,
+};
 
 /// Words of a line: bare ones, and `key=value` ones.
 pub struct Words<'a> {
@@ -65,7 +67,7 @@ pub fn principal(name: &str, role: Role) -> Principal {
 /// The command of a line at a time. `by=NAME:ROLE[:TOKEN]`, `reason=A_B`, `key=K`, `version=N` go with any.
 pub fn command(state: &State, line: &str, at: Instant) -> Command {
     let words = Words::of(line);
-    let system = matches!(words.word(0), "block" | "complete" | "expire");
+    let system = matches!(words.word(0), "block" | "complete" | "observe" | "expire");
     let by = words.get::<String>("by").map_or_else(
         || if system { Principal::system("executor") } else { principal("root", Role::Admin) },
         |by| {
@@ -134,6 +136,13 @@ fn op(state: &State, words: &Words<'_>, by: &Principal, at: Instant) -> Op {
         "fail" => Op::Fail { cluster: name(), plan: plan(), action: ActionId(id(words.word(3))), error: rest(4) },
         "block" => Op::Block { cluster: name(), plan: plan(), cause: rest(3) },
         "complete" => Op::Complete { cluster: name(), plan: plan() },
+        "observe" => {
+            let failover = |word: &str| {
+                let parts: Vec<_> = word.split(':').collect();
+                Failover { shard: id(parts[0]), from: id(parts[1]), to: id(parts[2]) }
+            };
+            Op::Observe { cluster: name(), failovers: words.bare[2..].iter().map(|word| failover(word)).collect() }
+        }
         "expire" => Op::Expire,
         "token" => Op::CreateToken {
             id: id(words.word(1)),

@@ -149,6 +149,10 @@ fn show(cluster: &Cluster) -> String {
         writeln!(text, "  moving {} {} -> {} served {:?}", moving.range, moving.from, moving.to, moving.serving)
             .unwrap();
     }
+    if !cluster.removed.is_empty() {
+        let removed: Vec<&str> = cluster.removed.iter().map(|node| node.as_str()).collect();
+        writeln!(text, "  removed {}", removed.join(" ")).unwrap();
+    }
     for (plan, record) in &cluster.plans {
         show_plan(&mut text, cluster, plan, record);
     }

@@ -101,6 +101,9 @@ pub struct CreateArgs {
     /// Undo a finished plan: its moves backwards, as a new plan
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only", "goal", "trigger_above", "metric", "objective", "stats", "replicas"])]
     pub revert: Option<String>,
+    /// Bring slots that nodes have otherwise than the table (open, without or with two owners) back to it; nothing else
+    #[arg(long, conflicts_with_all = ["offline", "add", "drain", "drain_shard", "weight", "tolerance", "max_moves", "drain_only", "goal", "trigger_above", "metric", "objective", "stats", "replicas", "revert"])]
+    pub repair: bool,
     /// Compute and show, change and store nothing
     #[arg(long, conflicts_with = "offline")]
     pub dry_run: bool,

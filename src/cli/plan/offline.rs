@@ -258,6 +258,7 @@ impl Wanted {
         plan::check(&input, goal, limits, &body).map_err(|faults| defect(&faults))?;
         body.summary.eta_seconds = plan::eta_seconds(&body, limits);
         let checks = plan::checks(&Looked {
+            facts: None,
             input,
             nodes: &nodes,
             // A file that tells of an open slot is refused.

@@ -29,7 +29,8 @@ pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
     let add = args.add.iter().map(|text| node::spec(text).map_err(|fault| fault.about("--add")));
     let mut body = PlanRequest {
         add: add.collect::<Result<_, _>>()?,
-        goal: if args.revert.is_some() { None } else { Some(GoalView::from(goal)) },
+        repair: args.repair,
+        goal: if args.revert.is_some() || args.repair { None } else { Some(GoalView::from(goal)) },
         objective: args.objective.map(ObjectiveArg::objective),
         statistics: statistics.map(|of| StatisticsView::new(&of, Timestamp(super::now()))),
         limits: policy::limits(&args.limits),

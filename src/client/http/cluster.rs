@@ -7,9 +7,9 @@ use super::{Client, PlanHandle, Received, Request};
 use crate::client::ClientError;
 use crate::domain::{ClusterName, NodeId, PlanId, ShardId, Slot, Topology, Version};
 use crate::wire::{
-    ClusterAnswer, ClusterPatch, ClusterView, DrainRequest, ExplainView, ImportAnswer, ImportRequest, KeySlotView,
-    NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeView, PlanAnswer, PlanItem, PlanRequest, Receipt, Revision,
-    ShardAnswer, ShardDrainRequest, ShardPatch, ShardView, SlotView, Text, TopologyBody,
+    ClusterAnswer, ClusterPatch, ClusterView, DrainRequest, DriftView, ExplainView, ImportAnswer, ImportRequest,
+    KeySlotView, NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeView, PlanAnswer, PlanItem, PlanRequest, Receipt,
+    Revision, ShardAnswer, ShardDrainRequest, ShardPatch, ShardView, SlotView, Text, TopologyBody,
 };
 
 /// One cluster of a controller.
@@ -89,12 +89,20 @@ impl Cluster {
         self.client.call(self.deletion("").if_match(revision)).await
     }
 
-    /// Adopts a running cluster from the text of `CLUSTER NODES`.
+    /// Adopts a running cluster, from the text of `CLUSTER NODES` or by the address of one of its nodes.
     ///
     /// # Errors
     /// [`ClientError`].
     pub async fn import(&self, body: &ImportRequest) -> Result<ImportAnswer, ClientError> {
         self.client.call(Request::post(self.path("/import"), body)).await
+    }
+
+    /// Where the nodes are not as the table has it, asked of the nodes now.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn drift(&self) -> Result<DriftView, ClientError> {
+        self.client.call(Request::get(self.path("/drift"))).await
     }
 
     /// Every node, ascending by id.

@@ -182,7 +182,7 @@ impl<'a> Mover<'a> {
 
     /// Both ends, each the primary of its shard by what both say.
     async fn look(&mut self, slots: &[Slot]) -> Result<Pair, Fault> {
-        let (links, cluster) = (self.links, &self.job.cluster);
+        let (links, cluster) = (self.links, Some(&self.job.cluster));
         let (source, target) = futures::join!(
             primary(links, cluster, self.from, &self.hints.0, slots),
             primary(links, cluster, self.to, &self.hints.1, slots),

@@ -3,39 +3,46 @@
 //! [`protocol`] decides, from what both ends of a move say, what comes next; it is pure, and the model in its tests
 //! drives it through every crash. The other files do what it says.
 
+mod claim;
 mod classic;
 mod drain;
 mod failpoints;
 mod keys;
 mod link;
 mod links;
+mod nodes;
 mod pace;
 pub mod protocol;
+mod roles;
 mod settings;
 mod sight;
 mod steps;
 mod value;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 
+use self::claim::{Claim, What};
 use self::classic::Mover;
 use self::pace::Bucket;
 use crate::domain::{ActionKind, ClusterName, DriverKind, PlanId, ShardId, Slot, SlotRange, Topology, TopologyShard};
-use crate::driver::{Direction, Driver, DriverError, Job};
+use crate::driver::{Direction, Driver, DriverError, Job, Nodes};
 
 pub use self::failpoints::Failpoints;
 pub use self::link::{Link, LinkError, Refusal, Reply};
 pub use self::links::{Links, Own};
+pub use self::nodes::Servers;
 pub use self::settings::{Credentials, Network, Networks, Secret, Settings, Tls};
-pub use self::sight::{Fault, Sight, member_ids, members, primary};
+pub use self::sight::{Fault, Sight, member_ids, members, primaries, primary};
 
 /// Moves slots with their data between Redis or Valkey servers.
 #[derive(Debug)]
 pub struct Redis {
     links: Arc<Links>,
+    servers: Servers,
     /// The pace of each plan, shared by its jobs; only the last one of a cluster is kept.
     buckets: Mutex<BTreeMap<ClusterName, (PlanId, Arc<Bucket>)>>,
 }
@@ -43,22 +50,43 @@ pub struct Redis {
 impl Redis {
     /// A driver with these connections.
     #[must_use]
-    pub const fn new(links: Arc<Links>) -> Self {
-        Self { links, buckets: Mutex::new(BTreeMap::new()) }
+    pub fn new(links: Arc<Links>) -> Self {
+        Self { servers: Servers::new(Arc::clone(&links)), links, buckets: Mutex::new(BTreeMap::new()) }
     }
 
     async fn carry_out(&self, job: &Job) -> Result<(), DriverError> {
+        let named = |id: &ShardId| shard(&job.topology, id);
+        let back = job.direction == Direction::Back;
         match &job.action.kind {
             ActionKind::MoveSlots { from, to, ranges } => {
-                let (from, to) = match job.direction {
-                    Direction::Forward => (from, to),
-                    Direction::Back => (to, from),
-                };
-                let ends = (shard(&job.topology, from)?, shard(&job.topology, to)?);
-                Mover::new(&self.links, job, ends, self.bucket(job)).run(&slots_of(ranges)).await
+                let (from, to) = if back { (to, from) } else { (from, to) };
+                let mover = Mover::new(&self.links, job, (named(from)?, named(to)?), self.bucket(job));
+                mover.run(&slots_of(ranges)).await
             }
-            _ => Err(DriverError::Pause("not in this version".to_owned())),
+            ActionKind::AssignSlots { .. } | ActionKind::RepairSlot { .. } if back => {
+                Err(DriverError::Halt("what it replaced is not there any more".to_owned()))
+            }
+            ActionKind::AssignSlots { from, to, ranges } => {
+                let lost = from.as_ref().map(named).transpose()?;
+                self.claim(job, named(to)?, lost).run(What::Assign(&slots_of(ranges))).await
+            }
+            ActionKind::RepairSlot { slot, owner } => {
+                self.claim(job, named(owner)?, None).run(What::Repair(*slot)).await
+            }
+            ActionKind::Promote { shard: id, from, to } => {
+                roles::promote(&self.links, job, named(id)?, if back { from } else { to }).await
+            }
+            ActionKind::SetReplicaOf { node, shard: id } => {
+                if back {
+                    return Err(DriverError::Halt(format!("whose replica {node} was before is not known")));
+                }
+                roles::follow(&self.links, job, node, named(id)?).await
+            }
         }
+    }
+
+    fn claim<'a>(&'a self, job: &'a Job, to: &'a TopologyShard, lost: Option<&'a TopologyShard>) -> Claim<'a> {
+        Claim { links: &self.links, job, to, lost, bucket: self.bucket(job) }
     }
 
     fn bucket(&self, job: &Job) -> Arc<Bucket> {
@@ -87,8 +115,17 @@ impl Driver for Redis {
         Box::pin(self.carry_out(job))
     }
 
-    fn verify<'a>(&'a self, _topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        Some(&self.servers)
+    }
+
+    fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {
+        Box::pin(async move {
+            verify::verify(&self.links, topology).await.map_err(|fault| match fault {
+                Fault::Passing(why) => DriverError::Retry(why),
+                Fault::Lasting(why) => DriverError::Pause(why),
+            })
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use redis::Value;
 
 use super::link::{Link, LinkError, Reply};
@@ -163,13 +163,13 @@ pub fn member_ids(shard: &TopologyShard) -> Vec<NodeId> {
 /// [`Fault`] naming the shard and what each of its nodes said.
 pub async fn primary(
     links: &Links,
-    cluster: &ClusterName,
+    cluster: Option<&ClusterName>,
     shard: &TopologyShard,
     first: &NodeId,
     slots: &[Slot],
 ) -> Result<Sight, Fault> {
     let ask = async |node: &Node| -> Result<Sight, Fault> {
-        let link = links.shared(cluster, node).await?;
+        let link = links.shared_at(cluster, &node.host, node.port).await?;
         let sight = Sight::take(&link, node, slots).await?;
         if sight.id != node.id {
             return Err(Fault::Lasting(format!("{node} is not {}: it says that it is {}", node.id, sight.id)));
@@ -208,4 +208,18 @@ pub async fn primary(
     }
     let why = format!("shard {} has no primary that answers: {}", shard.id, said.join("; "));
     Err(if lasting { Fault::Lasting(why) } else { Fault::Passing(why) })
+}
+
+/// The primaries of shards, as [`primary`] finds each, all asked at the same time.
+pub async fn primaries<'a>(
+    links: &Links,
+    cluster: Option<&ClusterName>,
+    shards: impl IntoIterator<Item = &'a TopologyShard>,
+    slots: &[Slot],
+) -> Vec<Result<Sight, Fault>> {
+    let mut asked: Vec<BoxFuture<'_, _>> = Vec::new();
+    for shard in shards {
+        asked.push(Box::pin(primary(links, cluster, shard, &shard.primary.id, slots)));
+    }
+    join_all(asked).await
 }

@@ -1,12 +1,13 @@
 //! The steps of a move, each for all slots that are at it, in one pipeline per server.
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use redis::Cmd;
 use tokio::time::{Duration, timeout};
 
 use super::classic::{Mover, Pair, Todo, Way};
 use super::drain::Drain;
 use super::keys::{Listings, list_keys, too_big};
+use super::link::{LinkError, Reply};
 use super::protocol::Step;
 use super::sight::{Fault, Sight};
 use super::value::command;
@@ -181,10 +182,14 @@ impl Mover<'_> {
         let known = [&pair.source.id, &pair.target.id];
         let others =
             self.job.topology.shards.iter().map(|shard| &shard.primary).filter(|node| !known.contains(&&node.id));
-        let told = others.map(async |node| {
-            let link = self.links.shared(&self.job.cluster, node).await?;
-            link.pipeline(slots.iter().map(|slot| set_slot(*slot, Set::Node(owner))).collect(), ANNOUNCE).await
-        });
+        let mut told: Vec<BoxFuture<'_, Result<Vec<Reply>, LinkError>>> = Vec::new();
+        for node in others {
+            let commands = slots.iter().map(|slot| set_slot(*slot, Set::Node(owner))).collect();
+            told.push(Box::pin(async move {
+                let link = self.links.shared(&self.job.cluster, node).await?;
+                link.pipeline(commands, ANNOUNCE).await
+            }));
+        }
         drop(timeout(ANNOUNCE, join_all(told)).await);
         failpoints.reach("after-announce").await;
     }

@@ -4,6 +4,7 @@ mod actions;
 mod audit;
 mod clusters;
 mod comparisons;
+mod drift;
 mod health;
 mod import;
 mod members;
@@ -63,6 +64,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(clusters::list_clusters, clusters::create_cluster))
         .routes(routes!(clusters::show_cluster, clusters::configure_cluster, clusters::delete_cluster))
         .routes(routes!(import::import_cluster))
+        .routes(routes!(drift::show_drift))
         .routes(routes!(nodes::list_nodes, nodes::add_node))
         .routes(routes!(nodes::show_node, nodes::change_node, nodes::remove_node))
         .routes(routes!(nodes::drain_node, nodes::undrain_node))

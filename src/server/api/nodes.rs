@@ -9,6 +9,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::clusters::RemovalQuery;
+use super::placing::Inspected;
 use super::{ClusterPath, ConditionalHeaders, ListQuery, NodePath, ReadQuery, WriteHeaders, tagged};
 use crate::controller::{Caller, Change, Changed, Choice, Propose};
 use crate::domain::{ClusterName, Goal, NodeId, Rejection, Tolerance};
@@ -41,6 +42,7 @@ pub fn balance(propose: Option<bool>, reason: Option<&Text>) -> Option<Propose> 
         supersedes: None,
         reverts: None,
         placement: None,
+        repair: false,
     })
 }
 
@@ -71,6 +73,7 @@ fn node_answer(changed: &Changed, node: &NodeId) -> Result<NodeAnswer, ApiError>
         node,
         plan: changed.plan.as_ref().map(|record| views::plan_ref(&cluster.name, record)),
         empty_because: changed.empty_because.clone(),
+        notes: Vec::new(),
     })
 }
 
@@ -99,12 +102,17 @@ pub async fn add_node(
 ) -> Result<Response, ApiError> {
     let Body(add) = &input.body;
     app.controller.linearize().await?;
+    let caller = input.caller(add.reason.as_ref());
     let spec = NodeSpec::from(add.clone());
-    let change = app.place(&name, &[(&spec, String::new())])?.remove(0);
+    let Inspected { specs, candidates } = app.inspect(&caller, &name, vec![(&spec, String::new())]).await?;
+    let change = app.place(&name, &[(&specs[0], String::new())])?.remove(0);
     let Change::AddNode { node, .. } = &change else { unreachable!("placing adds nodes") };
-    let (id, caller) = (node.id.clone(), input.caller(add.reason.as_ref()));
+    let id = node.id.clone();
+    let admitted = app.controller.admit(&caller, &name, std::slice::from_ref(&change), &candidates).await;
+    admitted.map_err(|error| app.refuse(&name, error))?;
     let propose = balance(add.propose, add.reason.as_ref());
-    let answer = app.change_node(&caller, (&name, &id), change, propose).await?;
+    let mut answer = app.change_node(&caller, (&name, &id), change, propose).await?;
+    answer.notes = candidates.into_iter().flat_map(|candidate| candidate.notes).collect();
     let location = format!("/v1/clusters/{name}/nodes/{}", answer.node.id);
     let revision = answer.node.revision.0;
     Ok(([(LOCATION, location)], tagged(StatusCode::CREATED, revision, answer)).into_response())
@@ -158,12 +166,11 @@ pub async fn remove_node(
     At(NodePath { cluster, node }): At<NodePath>,
     input: Input<Nothing, RemovalQuery>,
 ) -> Result<Json<NodeRemoved>, ApiError> {
-    let change = Change::RemoveNode { node: node.clone(), if_match: Some(input.if_match()?) };
-    let caller = input.caller(input.query.reason.as_ref());
-    let changed = app.controller.change(&caller, &cluster, vec![change], None, false).await;
-    let changed = changed.map_err(|error| app.refuse(&cluster, error))?;
+    let (if_match, caller) = (Some(input.if_match()?), input.caller(input.query.reason.as_ref()));
+    let removed = app.controller.remove_node(&caller, &cluster, &node, if_match).await;
+    let (changed, notes) = removed.map_err(|error| app.refuse(&cluster, error))?;
     let version = changed.version;
-    Ok(Json(NodeRemoved { generation: version.generation.0, epoch: version.epoch.0, removed: node }))
+    Ok(Json(NodeRemoved { generation: version.generation.0, epoch: version.epoch.0, removed: node, notes }))
 }
 
 /// Mark a node to be emptied, and propose the plan that does it: moves, or a promotion.

@@ -1,6 +1,6 @@
 //! From nodes as they are asked for to changes of the cluster: fills in the names that were left open.
 
-use crate::controller::{Change, Place};
+use crate::controller::{Caller, Candidate, Change, Place};
 use crate::domain::{ClusterName, NodeId, ShardId};
 use crate::server::App;
 use crate::server::error::ApiError;
@@ -18,6 +18,39 @@ impl App {
         let unnamed = asked.iter().filter(|(spec, _)| spec.name.is_none()).count();
         let mut fresh = self.controller.fresh_names_for(cluster, unnamed, &taken)?.into_iter();
         asked.iter().map(|(spec, at)| add(spec, at, || fresh.next().expect("one for each that has none"))).collect()
+    }
+}
+
+/// Nodes to add as their servers tell who they are, and the servers.
+pub struct Inspected {
+    pub specs: Vec<NodeSpec>,
+    pub candidates: Vec<Candidate>,
+}
+
+impl App {
+    /// Asks the servers of nodes that are to be added, where the cluster's driver can: a server has its own id, which is
+    /// then the node's.
+    pub async fn inspect(
+        &self,
+        caller: &Caller,
+        cluster: &ClusterName,
+        asked: Vec<Asked<'_>>,
+    ) -> Result<Inspected, ApiError> {
+        let mut inspected = Inspected { specs: Vec::new(), candidates: Vec::new() };
+        for (spec, at) in asked {
+            let candidate = self.controller.candidate(caller, cluster, &spec.address()).await;
+            let mut spec = spec.clone();
+            if let Some(candidate) = candidate.map_err(|error| self.refuse(cluster, error))? {
+                if let Some(name) = spec.name.filter(|name| *name != candidate.id) {
+                    let why = format!("the server's own id is {}, not {name}: leave the name out", candidate.id);
+                    return Err(ApiError::invalid(format!("{at}name"), &why));
+                }
+                spec.name = Some(candidate.id.clone());
+                inspected.candidates.push(candidate);
+            }
+            inspected.specs.push(spec);
+        }
+        Ok(inspected)
     }
 }
 

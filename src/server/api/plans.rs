@@ -11,8 +11,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::placing::Inspected;
 use super::{ClusterPath, ListQuery, PlanPath, ReadQuery, WriteHeaders, tagged};
-use crate::controller::{Change, Changed, Choice, Cluster, PlanRecord, Propose, Subject};
+use crate::controller::{Caller, Candidate, Change, Changed, Choice, Cluster, PlanRecord, Propose, Subject};
 use crate::domain::{ClusterName, Goal, Invalid, PlanId, Rejection, ShardId, Slot, SlotSet, Statistics, Tolerance};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body};
@@ -74,9 +75,17 @@ impl Fresh for ExplainQuery {
     }
 }
 
-/// The changes that a request asks for, in order.
-fn desired(app: &App, cluster: &ClusterName, request: &PlanRequest) -> Result<Vec<Change>, ApiError> {
-    let asked: Vec<_> = request.add.iter().enumerate().map(|(index, spec)| (spec, format!("add[{index}]."))).collect();
+/// The changes that a request asks for, in order, and the servers of nodes that are new.
+async fn desired(
+    app: &App,
+    caller: &Caller,
+    cluster: &ClusterName,
+    request: &PlanRequest,
+) -> Result<(Vec<Change>, Vec<Candidate>), ApiError> {
+    let path = |index: usize| format!("add[{index}].");
+    let asked = request.add.iter().enumerate().map(|(index, spec)| (spec, path(index))).collect();
+    let Inspected { specs, candidates } = app.inspect(caller, cluster, asked).await?;
+    let asked: Vec<_> = specs.iter().enumerate().map(|(index, spec)| (spec, path(index))).collect();
     let mut changes = app.place(cluster, &asked)?;
     changes.extend(request.drain.iter().map(|node| Change::DrainNode { node: node.clone(), lost: false }));
     changes.extend(request.drain_shards.iter().map(|shard| Change::DrainShard { shard: shard.clone() }));
@@ -88,7 +97,7 @@ fn desired(app: &App, cluster: &ClusterName, request: &PlanRequest) -> Result<Ve
         max_slots: None,
         pinned: None,
     }));
-    Ok(changes)
+    Ok((changes, candidates))
 }
 
 /// What a request proposes.
@@ -111,7 +120,8 @@ fn proposal(request: &PlanRequest, cluster: &Cluster) -> Result<Propose, ApiErro
     let placement = request.placement.map(TryInto::try_into).transpose();
     let placement =
         placement.map_err(|invalid: Invalid| Fault::in_field(format!("placement.{}", invalid.what), &invalid))?;
-    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts: request.revert.clone(), placement })
+    let (reverts, repair) = (request.revert.clone(), request.repair);
+    Ok(Propose { goal, reason, limits, choice, supersedes: None, reverts, placement, repair })
 }
 
 /// The answer to a proposal.
@@ -160,8 +170,13 @@ pub async fn propose_plan(
     request.validate()?;
     app.controller.linearize().await?;
     let cluster = app.controller.cluster(&name)?;
-    let (desired, propose) = (desired(&app, &name, request)?, proposal(request, &cluster)?);
+    let propose = proposal(request, &cluster)?;
     let caller = input.caller(request.reason.as_ref());
+    let (desired, candidates) = desired(&app, &caller, &name, request).await?;
+    if !input.query.dry_run {
+        let admitted = app.controller.admit(&caller, &name, &desired, &candidates).await;
+        admitted.map_err(|error| app.refuse(&name, error))?;
+    }
     let changed = app.controller.change(&caller, &name, desired, Some(propose), input.query.dry_run).await;
     let changed = changed.map_err(|error| app.refuse(&name, error))?;
     Ok(respond(&changed, input.query.dry_run))

@@ -7,7 +7,7 @@ use axum::response::Response;
 use super::plans::respond;
 use super::{PlanPath, WriteHeaders, tagged};
 use crate::controller::{Caller, Choice, Op, Propose};
-use crate::domain::{ClusterName, PlanId};
+use crate::domain::{ActionKind, ClusterName, PlanId};
 use crate::server::error::ApiError;
 use crate::server::input::{Input, Json as Body, MaybeJson};
 use crate::server::query::At;
@@ -115,6 +115,7 @@ pub async fn refresh_plan(
         supersedes: Some(path.plan.clone()),
         reverts: plan.reverts.clone(),
         placement: plan.intent.placement,
+        repair: plan.body.actions.iter().any(|action| matches!(action.kind, ActionKind::RepairSlot { .. })),
     };
     let caller = input.caller(request.reason.as_ref());
     let changed = app.controller.change(&caller, &path.cluster, Vec::new(), Some(propose), false).await;

@@ -80,7 +80,11 @@ impl App {
         op: Op,
         shown: impl Fn(&RolloutAction) -> bool,
     ) -> Result<RolloutAnswer, ApiError> {
-        let receipt = self.controller.submit(caller, op).await;
+        let receipt = match op {
+            // Beside the state, the nodes are asked.
+            Op::Start { cluster, plan } => self.controller.start(caller, &cluster, &plan).await,
+            op => self.controller.submit(caller, op).await,
+        };
         let receipt = receipt.map_err(|error| self.refuse(&path.cluster, error))?;
         let (cluster, record) = self.plan(path)?;
         let version = views::version_after(Some(&receipt), &cluster);

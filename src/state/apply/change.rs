@@ -68,14 +68,20 @@ fn carry_out(cluster: &mut Cluster, changes: &[Change]) -> Result<Touched, Rejec
     for change in changes {
         match change {
             Change::Import { nodes, shards, table } => import::import(cluster, nodes, shards, table, &mut touched)?,
-            Change::AddNode { node, place } => nodes::add(cluster, node, place, &mut touched)?,
+            Change::AddNode { node, place } => {
+                nodes::add(cluster, node, place, &mut touched)?;
+                cluster.removed.retain(|removed| *removed != node.id);
+            }
             Change::SetNode { node, if_match, host, port, zone } => {
                 let (host, zone) = (host.as_ref(), zone.as_ref());
                 nodes::set(cluster, node, *if_match, (host, *port, zone), &mut touched)?;
             }
             Change::DrainNode { node, lost } => nodes::drain(cluster, node, *lost, &mut touched)?,
             Change::UndrainNode { node } => nodes::undrain(cluster, node, &mut touched)?,
-            Change::RemoveNode { node, if_match } => nodes::remove(cluster, node, *if_match, &mut touched)?,
+            Change::RemoveNode { node, if_match } => {
+                nodes::remove(cluster, node, *if_match, &mut touched)?;
+                nodes::bury(cluster, node);
+            }
             Change::SetShard { .. } => nodes::set_shard(cluster, change, &mut touched)?,
             Change::DrainShard { shard } => nodes::drain_shard(cluster, shard, &mut touched)?,
             Change::UndrainShard { shard } => nodes::undrain_shard(cluster, shard, &mut touched)?,

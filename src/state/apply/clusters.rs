@@ -27,7 +27,7 @@ impl State {
         if self.clusters.len() >= CLUSTERS_MAX {
             return Err(Rejection::LimitExceeded { what: "clusters".to_owned(), most: CLUSTERS_MAX as u64 });
         }
-        check(driver, policy)?;
+        check(policy)?;
         let generation = Generation((self.generation_high.0 + 1).max(context.now.unix_seconds()));
         let cluster = Cluster {
             id: id.clone(),
@@ -45,6 +45,7 @@ impl State {
             plans: SharedMap::new(),
             plans_proposed: 0,
             active: None,
+            removed: Vec::new(),
         };
         invariants::assert_cluster(&cluster);
         self.generation_high = generation;
@@ -79,7 +80,7 @@ pub(super) fn configure(
 ) -> Result<Step, Rejection> {
     check_revision("cluster", &cluster.name, cluster.revision, if_match)?;
     let (new_driver, new_policy) = (driver.unwrap_or(cluster.driver), policy.unwrap_or(&cluster.policy).clone());
-    check(new_driver, &new_policy)?;
+    check(&new_policy)?;
     let mut summary = Vec::new();
     if new_driver != cluster.driver {
         cluster.refuse_while_active()?;
@@ -128,10 +129,7 @@ fn windows(windows: &[Window]) -> String {
     if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
-fn check(driver: DriverKind, policy: &Policy) -> Result<(), Rejection> {
-    if driver == DriverKind::Redis {
-        return Err(Rejection::invalid("driver", &"redis is not available in this version"));
-    }
+fn check(policy: &Policy) -> Result<(), Rejection> {
     let limits = policy.limits.validate();
     limits.map_err(|invalid| Rejection::invalid(&format!("policy.limits.{}", invalid.what), &invalid.why))?;
     policy.validate().map_err(|invalid| Rejection::invalid(&format!("policy.{}", invalid.what), &invalid.why))

@@ -89,8 +89,11 @@ fn assign(cluster: &mut Cluster, ranges: &[SlotRange], owner: Option<&ShardId>) 
     }
 }
 
-fn promote(cluster: &mut Cluster, shard: &ShardId, from: &NodeId, to: &NodeId) {
+pub(super) fn promote(cluster: &mut Cluster, shard: &ShardId, from: &NodeId, to: &NodeId) {
     edit(cluster, shard, |value| {
+        if value.primary == *to {
+            return;
+        }
         value.primary = to.clone();
         value.replicas.retain(|replica| replica != to);
         value.replicas.push(from.clone());

@@ -13,6 +13,7 @@ mod fresh;
 mod import;
 mod members;
 mod nodes;
+mod observe;
 mod propose;
 mod revert;
 mod review;
@@ -146,6 +147,9 @@ impl State {
             }
             Op::Complete { cluster, plan } => {
                 self.on_cluster(cluster, |cluster| rollout::complete(cluster, context, plan))
+            }
+            Op::Observe { cluster, failovers } => {
+                self.on_cluster(cluster, |cluster| observe::observe(cluster, failovers))
             }
             Op::Expire => Ok(self.expire()),
             Op::Member { change } => self.change_members(change),

@@ -1,10 +1,12 @@
 //! The changes of single nodes and shards. A shard is draining exactly when none of its nodes is active.
 
+use super::super::cluster::REMOVED_MAX;
 use super::super::{Change, Cluster, Place, Revised};
 use super::change::Touched;
 use super::{check_revision, count};
 use crate::domain::{
-    Host, Node, NodeId, NodeState, Rejection, SLOT_COUNT, Shard, ShardId, ShardState, SlotSet, SlotTable, Zone,
+    DriverKind, Host, Node, NodeId, NodeState, Rejection, SLOT_COUNT, Shard, ShardId, ShardState, SlotSet, SlotTable,
+    Zone,
 };
 
 pub(super) fn add(cluster: &mut Cluster, node: &Node, place: &Place, touched: &mut Touched) -> Result<(), Rejection> {
@@ -124,6 +126,16 @@ pub(super) fn remove(
     cluster.nodes.remove(id);
     (touched.node, touched.shard, touched.revision) = (Some(id.clone()), Some(shard.id), None);
     Ok(())
+}
+
+/// Remembers a node that was removed, where it could be seen to come back.
+pub(super) fn bury(cluster: &mut Cluster, node: &NodeId) {
+    if cluster.driver != DriverKind::Redis {
+        return;
+    }
+    cluster.removed.push(node.clone());
+    let surplus = cluster.removed.len().saturating_sub(REMOVED_MAX);
+    cluster.removed.drain(..surplus);
 }
 
 pub(super) fn set_shard(cluster: &mut Cluster, change: &Change, touched: &mut Touched) -> Result<(), Rejection> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::Cluster;
 use super::effect::Way;
 use crate::domain::{
-    Action, ActionKind, ActionState, NodeId, NodeState, Placement, PlanBody, Rollout, ShardId, ShardState,
+    Action, ActionKind, ActionState, DriverKind, NodeId, NodeState, Placement, PlanBody, Rollout, ShardId, ShardState,
 };
 
 /// The roles as they would be after some of a plan's actions, in the order of their ids.
@@ -130,6 +130,10 @@ pub(super) fn hindrance(
         ActionKind::Promote { shard, from, to } => {
             let (from, to) = if way == Way::Back { (to, from) } else { (from, to) };
             let now = &cluster.shards[shard].value;
+            // The nodes did it by themselves, and that was followed.
+            if now.primary == *to && now.replicas.contains(from) && cluster.driver == DriverKind::Redis {
+                return None;
+            }
             if now.primary != *from {
                 return Some(format!("the primary of shard {shard} is {}, not {from}", now.primary));
             }
@@ -148,7 +152,7 @@ pub(super) fn hindrance(
 }
 
 /// The nodes whose role an action changes.
-fn nodes_of(kind: &ActionKind) -> Vec<&NodeId> {
+pub(super) fn nodes_of(kind: &ActionKind) -> Vec<&NodeId> {
     match kind {
         ActionKind::Promote { from, to, .. } => vec![from, to],
         ActionKind::SetReplicaOf { node, .. } => vec![node],

@@ -231,6 +231,10 @@ pub(super) fn title(plan: &PlanView, names: &Names) -> String {
     if let Some(reverted) = &plan.reverts {
         words.push(format!("revert {reverted}"));
     }
+    let repairs = plan.actions.iter().filter(|action| matches!(action.kind, ActionKindView::RepairSlot { .. })).count();
+    if repairs > 0 {
+        words.push(format!("repair {}", count(repairs as u64, "slot")));
+    }
     let drain: Vec<String> = plan.intent.drain.iter().map(ToString::to_string).collect();
     let groups = [("add", ids(&plan.intent.add)), ("drain", drain), ("reweight", ids(&plan.intent.reweight))];
     for (verb, ids) in groups {

@@ -1,0 +1,203 @@
+//! What the nodes themselves say, where the cluster's driver can ask them: for the checks of a plan, for drift, and for the
+//! slots that a repair is about.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Caller, Change, Cluster, ControlError, Controller, Op, Propose, Receipt, draft};
+use crate::domain::{
+    ActionKind, ClusterName, DriverKind, NodeId, NodeState, PlanId, Rejection, ShardId, Slot, SlotSet, Version,
+};
+use crate::driver::drift::{self, Drift, Settled};
+use crate::driver::nodes::{Depth, Durability, Sample, Surveyed};
+use crate::driver::{Driver, Nodes};
+use crate::plan::{self, DriftFact, Facts, NodeFacts, SampleFacts};
+
+/// The drivers of this controller by kind.
+pub type Drivers = BTreeMap<DriverKind, Arc<dyn Driver>>;
+
+/// A cluster's driver, which can ask the nodes.
+pub(super) struct Eyes(Arc<dyn Driver>);
+
+impl Eyes {
+    pub fn nodes(&self) -> &dyn Nodes {
+        self.0.nodes().expect("looked at when it was made")
+    }
+}
+
+/// What was seen for a plan.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub facts: Facts,
+    /// The slots that a repair is about, with their owners by the table.
+    pub repairs: BTreeMap<Slot, ShardId>,
+}
+
+/// Where nodes and table disagree, as of a version.
+#[derive(Clone, Debug)]
+pub struct DriftReport {
+    /// The version of the table that the nodes were compared with.
+    pub version: Version,
+    /// Nodes that were asked, and of those the ones that answered.
+    pub nodes: (usize, usize),
+    /// The differences, the most urgent first.
+    pub drift: Vec<Drift>,
+}
+
+impl Controller {
+    /// Gives this member the drivers that ask the nodes; once, before anybody is served.
+    pub fn set_drivers(&self, drivers: Drivers) {
+        // A second set would only replace the same drivers: the first one stays.
+        drop(self.inner.drivers.set(drivers));
+    }
+
+    /// The driver of a kind, where it can ask its nodes.
+    pub(super) fn eyes(&self, driver: DriverKind) -> Option<Eyes> {
+        let driver = self.inner.drivers.get()?.get(&driver)?;
+        driver.nodes().map(|_| Eyes(Arc::clone(driver)))
+    }
+
+    /// The same, or why there is none.
+    pub(super) fn eyes_of(&self, cluster: &Cluster) -> Result<Eyes, ControlError> {
+        self.eyes(cluster.driver).ok_or_else(|| {
+            let (name, driver) = (&cluster.name, cluster.driver.as_str());
+            Rejection::conflict(format!("cluster {name} has driver {driver}, which does not ask its nodes")).into()
+        })
+    }
+
+    /// Asks every node of a cluster, and tells where they are not as the table has it.
+    ///
+    /// # Errors
+    /// [`ControlError`], also where the cluster's driver asks no nodes.
+    pub async fn drift(&self, cluster: &ClusterName) -> Result<DriftReport, ControlError> {
+        let before = self.cluster(cluster)?;
+        let eyes = self.eyes_of(&before)?;
+        let survey = eyes.nodes().survey(&before.topology(), Depth::Views).await;
+        let after = self.cluster(cluster)?;
+        let drift = drift::drift(&after.topology(), &survey, &settled_between(&before, &after));
+        let nodes = (survey.nodes.len(), survey.answers().count());
+        Ok(DriftReport { version: after.version(), nodes, drift })
+    }
+
+    /// Starts an approved plan, unless what the nodes say now stands against it.
+    ///
+    /// # Errors
+    /// [`Rejection::ChecksFailed`] naming the checks, and what committing gives.
+    pub async fn start(&self, caller: &Caller, cluster: &ClusterName, id: &PlanId) -> Result<Receipt, ControlError> {
+        let op = Op::Start { cluster: cluster.clone(), plan: id.clone() };
+        let now = self.cluster(cluster)?;
+        if let (Some(eyes), Some(record)) = (self.eyes(now.driver), now.plans.get(id)) {
+            // What is refused anyway is refused for its own reason.
+            if self.remembered(caller)?.is_none() && self.try_out(caller, op.clone()).is_ok() {
+                let body = &record.plan.body;
+                let seen = look(&eyes, &now, &body.moved_slots()).await;
+                let shards: Vec<_> = now.shards.values().map(|shard| shard.value.clone()).collect();
+                let failed = plan::obstacles(body, &shards, &seen.facts);
+                if !failed.is_empty() {
+                    return Err(Rejection::ChecksFailed { plan: id.to_string(), failed }.into());
+                }
+            }
+        }
+        self.submit(caller, op).await
+    }
+
+    /// What the nodes say for a plan that is to be made; none where nobody can ask them.
+    pub(super) async fn seen(
+        &self,
+        caller: &Caller,
+        before: &Cluster,
+        changes: &[Change],
+        propose: &Propose,
+    ) -> Option<Seen> {
+        let eyes = self.eyes(before.driver)?;
+        // What cannot be is refused by the planning proper.
+        let after = before.with_changes(changes).ok()?;
+        let first = draft::draft(&after, changes, propose, caller, self.now(), &*self.inner.random, None);
+        let moved = first.ok().and_then(|draft| draft.plan).map(|plan| plan.body.moved_slots());
+        Some(look(&eyes, &after, &moved.unwrap_or_default()).await)
+    }
+}
+
+/// Surveys a cluster, and samples the slots that are to move.
+async fn look(eyes: &Eyes, cluster: &Cluster, slots: &SlotSet) -> Seen {
+    let topology = cluster.topology();
+    let survey = eyes.nodes().survey(&topology, Depth::Whole).await;
+    let sample = if slots.is_empty() { Sample::default() } else { eyes.nodes().sample(&topology, slots).await };
+    let settled = settled(cluster);
+    let drift = drift::drift(&topology, &survey, &settled);
+    Seen {
+        facts: Facts {
+            nodes: survey.nodes.iter().map(|(id, node)| (id.clone(), node_facts(cluster, id, node))).collect(),
+            drift: drift.iter().map(drift_fact).collect(),
+            sample: sample_facts(sample),
+            big_key_bytes: eyes.nodes().big_key_bytes(),
+        },
+        repairs: drift::repairs(&topology, &survey, &settled),
+    }
+}
+
+/// What is under way in a cluster, or was settled before.
+fn settled(cluster: &Cluster) -> Settled {
+    Settled { busy: busy(cluster), removed: cluster.removed.iter().cloned().collect() }
+}
+
+/// The same where the cluster went on while the nodes were asked: an action that ended meanwhile is not held against them.
+pub(super) fn settled_between(before: &Cluster, after: &Cluster) -> Settled {
+    let mut settled = settled(after);
+    for slot in busy(before).iter().chain(before.table.differing_slots(&after.table)) {
+        settled.busy.insert(slot);
+    }
+    settled
+}
+
+/// The slots of actions in flight.
+fn busy(cluster: &Cluster) -> SlotSet {
+    let mut busy = SlotSet::new();
+    let Some(record) = cluster.active_plan() else { return busy };
+    let in_flight = record.rollout.iter().flat_map(|rollout| rollout.in_flight());
+    for action in in_flight.filter_map(|id| record.plan.body.action(id)) {
+        action.kind.ranges().iter().for_each(|range| busy.insert_range(*range));
+        if let ActionKind::RepairSlot { slot, .. } = &action.kind {
+            busy.insert(*slot);
+        }
+    }
+    busy
+}
+
+fn node_facts(cluster: &Cluster, id: &NodeId, node: &Surveyed) -> NodeFacts {
+    let lost = cluster.nodes.get(id).is_some_and(|node| node.value.state == NodeState::Lost);
+    let address = node.address.to_string();
+    let facts = match &node.answer {
+        Ok(answer) => &answer.facts,
+        Err(why) => return NodeFacts { address, silent: Some(why.clone()), lost, ..NodeFacts::default() },
+    };
+    NodeFacts {
+        address,
+        silent: facts.loading.then(|| "it is still loading its data".to_owned()),
+        lost,
+        version: facts.version.clone(),
+        lossy: (facts.durability != Durability::Always).then(|| facts.durability.as_str().to_owned()),
+        used_bytes: facts.used_bytes,
+        max_bytes: facts.max_bytes,
+        offset: facts.offset,
+        link_up: facts.link_up,
+        replica_migration: facts.replica_migration,
+        node_timeout_ms: facts.node_timeout_ms,
+        user: facts.user.clone(),
+        denied: facts.denied.clone(),
+    }
+}
+
+fn drift_fact(drift: &Drift) -> DriftFact {
+    DriftFact { kind: drift.kind.as_str().to_owned(), what: drift.what.clone(), slots: drift.slots.iter().collect() }
+}
+
+fn sample_facts(sample: Sample) -> SampleFacts {
+    let slot = |number: u16| Slot::at(usize::from(number));
+    SampleFacts {
+        keys: sample.keys.into_iter().map(|(number, keys)| (slot(number), keys)).collect(),
+        measured: (sample.measured, sample.bytes),
+        largest: sample.largest.into_iter().map(|key| (slot(key.slot), key.name, key.bytes)).collect(),
+        faults: sample.faults,
+    }
+}

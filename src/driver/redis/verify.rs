@@ -1,0 +1,51 @@
+//! Whether the servers agree with the table.
+
+use super::links::Links;
+use super::sight::{Fault, Sight, member_ids, primaries};
+use crate::domain::{NodeId, SLOT_COUNT, Slot, Topology, ranges_of};
+
+/// Every primary owns what the table gives to its shard, by the view of each, and none has a slot open.
+pub(super) async fn verify(links: &Links, topology: &Topology) -> Result<(), Fault> {
+    let mut sights = Vec::new();
+    for sight in primaries(links, None, &topology.shards, &[]).await {
+        sights.push(sight?);
+    }
+    let members: Vec<Vec<NodeId>> = topology.shards.iter().map(member_ids).collect();
+    for sight in &sights {
+        if let Some(open) = sight.view.myself().and_then(|myself| myself.open.first()) {
+            return Err(Fault::Passing(format!("{} has slot {} open: {}", sight.node, open.slot, open.flag)));
+        }
+        if let Some(why) = disagreement(sight, topology, &members) {
+            return Err(Fault::Passing(why));
+        }
+    }
+    Ok(())
+}
+
+/// What a server says of the owners that the table does not.
+fn disagreement(sight: &Sight, topology: &Topology, members: &[Vec<NodeId>]) -> Option<String> {
+    let mut said: Vec<Option<&NodeId>> = vec![None; SLOT_COUNT];
+    for node in &sight.view.nodes {
+        for slot in node.ranges.iter().flat_map(|range| range.slots()) {
+            said[slot.index()] = Some(&node.id);
+        }
+    }
+    let owner_in_table = |slot: Slot| topology.table.owner(slot).and_then(|shard| topology.table.index_of(shard));
+    let agrees = |slot: &Slot| match (owner_in_table(*slot), said[slot.index()]) {
+        (Some(shard), Some(node)) => members[usize::from(shard)].contains(node),
+        (None, None) => true,
+        _ => false,
+    };
+    let wrong: Vec<Slot> = Slot::all().filter(|slot| !agrees(slot)).collect();
+    let first = *wrong.first()?;
+    let alike: Vec<Slot> = wrong.into_iter().filter(|slot| said[slot.index()] == said[first.index()]).collect();
+    let ranges: Vec<String> = ranges_of(alike).iter().take(4).map(ToString::to_string).collect();
+    let named = |owner: Option<&str>| owner.unwrap_or("nobody").to_owned();
+    Some(format!(
+        "{} says that {} owns slot {}, and the table gives it to {}",
+        sight.node,
+        named(said[first.index()].map(NodeId::as_str)),
+        ranges.join(","),
+        named(topology.table.owner(first).map(crate::domain::ShardId::as_str)),
+    ))
+}
