@@ -5,7 +5,6 @@
 //! with `appendfsync always`, `--rounds N` (the medians are shown), `--only redis-cli|slotkeeper`.
 
 #[path = "../../tests/it/live/client.rs"]
-#[expect(dead_code, reason = "the tests use the rest")]
 mod client;
 #[path = "../../tests/it/live/cluster.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]

@@ -32,10 +32,11 @@ impl Default for Options {
     }
 }
 
-/// A loopback port that was free a moment ago; below those that other tests take, and below those of connections.
+/// A loopback port that was free a moment ago; below those that other tests take, those of `dev --with-redis`, and those
+/// of connections.
 fn free_port() -> u16 {
     const FIRST: u16 = 3000;
-    const COUNT: u16 = 7000;
+    const COUNT: u16 = 4000;
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     let start = std::process::id() % u32::from(COUNT);
     loop {
