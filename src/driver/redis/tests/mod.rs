@@ -1,4 +1,6 @@
 //! The driver against real servers.
 
+mod crashes;
 mod fixture;
 mod moves;
+mod replies;
