@@ -12,6 +12,6 @@ mod telemetry;
 pub use args::{DevArgs, LogFormat, ServeArgs, TetherArgs};
 pub use config::{Config, ConfigError, JoinConfig};
 pub use disaster::{ForceNewGroupArgs, RestoreArgs, force_new_group, inspect, restore};
-pub use redis_servers::tether;
 pub use redis::RedisTable;
+pub use redis_servers::tether;
 pub use run::{dev, serve};

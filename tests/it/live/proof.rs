@@ -61,6 +61,7 @@ async fn no_key_is_lost_by_adding_draining_and_rebalancing() {
     scene.until_succeeded(&plan).await;
     let owned = scene.cluster.primaries().into_iter().find(|(index, _)| *index == 0).unwrap().1.slots.len();
     assert_eq!(owned, 0, "the first server is empty");
+    scene.remove(0).await;
     let plan = scene.start(json!({"reweight": {second: 2}, "reason": "it is larger"})).await;
     scene.until_succeeded(&plan).await;
     scene.end().await;
