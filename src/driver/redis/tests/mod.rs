@@ -4,3 +4,4 @@ mod crashes;
 mod fixture;
 mod moves;
 mod replies;
+mod roles;
