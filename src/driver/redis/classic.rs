@@ -19,7 +19,7 @@ use crate::driver::{DriverError, Job};
 
 /// How long an end may be away, or slots make no progress, before it is told: well within the 30 s after which a person
 /// wants to know.
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 25 });
 /// How long a contradiction between the servers may last: news travel by gossip.
 const OBSTACLE_PATIENCE: Duration = Duration::from_secs(6);
 /// Pause between looks that bring nothing new, at first and at most.

@@ -122,7 +122,8 @@ impl Sight {
     }
 
     /// Version of its claim to its slots.
-    fn config_epoch(&self) -> u64 {
+    #[must_use]
+    pub fn config_epoch(&self) -> u64 {
         self.view.myself().map_or(0, |myself| myself.config_epoch)
     }
 

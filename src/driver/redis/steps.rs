@@ -70,7 +70,12 @@ impl Mover<'_> {
             let take = |step: Step| todo.get(&(way, step)).cloned().unwrap_or_default();
             // Straight after the look that allowed it.
             let owned = self.set(target, take(Step::Own), Set::Node(&target.id), "own").await?;
-            let release = [owned, take(Step::Release)].concat();
+            let release = take(Step::Release);
+            if !release.is_empty() && target.config_epoch() <= source.config_epoch() {
+                // It took the slot without raising its claim: to everybody else the source would go on owning it.
+                self.raise(target).await?;
+            }
+            let release = [owned, release].concat();
             if !release.is_empty() {
                 let told = self.announce(&release, pair, &target.id);
                 let (released, ()) =
@@ -81,6 +86,10 @@ impl Mover<'_> {
             self.set(target, take(Step::CloseTarget), Set::Stable, "close-target").await?;
 
             let importing = take(Step::Import);
+            // A server that imports a slot does not take news of its owner from the others: after a failover it goes on
+            // calling the old primary the owner, and the cluster down.
+            let stale = importing.iter().filter(|slot| target.end(**slot).owner.as_ref() != Some(&source.id));
+            self.set(target, stale.copied().collect(), Set::Node(&source.id), "import").await?;
             self.opened |= !importing.is_empty();
             let imported = self.set(target, importing, Set::Importing(&source.id), "import").await?;
             if way == Way::Homeward {
@@ -135,6 +144,13 @@ impl Mover<'_> {
         }
         let answers = self.send(at, &slots, what, step).await;
         self.judge(&slots, answers)
+    }
+
+    async fn raise(&self, at: &Sight) -> Result<(), Fault> {
+        let link = self.links.shared(&self.job.cluster, &at.node).await?;
+        self.job.lease.held().await;
+        link.call(&command(&["CLUSTER", "BUMPEPOCH"])).await?;
+        Ok(())
     }
 
     fn judge(&mut self, slots: &[Slot], answers: Result<Vec<Option<String>>, Fault>) -> Result<Vec<Slot>, Fault> {

@@ -17,7 +17,7 @@ use crate::domain::{
 };
 use crate::driver::redis::{Links, Redis, Settings};
 use crate::driver::{Direction, Driver as _, DriverError, Job, Lease};
-use crate::nodes_text::{self, View};
+use crate::nodes_text::{self, Role, View};
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -208,6 +208,11 @@ impl Cluster {
             let master = cluster.servers[at % all].id();
             cluster.servers[all + at].ask(&["CLUSTER", "REPLICATE", master.as_str()]);
         }
+        cluster.wait("all know who follows whom", || {
+            let follow =
+                |server: &Server| server.text(&["CLUSTER", "NODES"]).matches("slave").count() == all * replicas;
+            cluster.servers.iter().all(follow)
+        });
         cluster.settle();
         cluster
     }
@@ -216,9 +221,14 @@ impl Cluster {
     pub fn wait(&self, what: &str, holds: impl Fn() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
-            assert!(Instant::now() < deadline, "never: {what}");
+            assert!(Instant::now() < deadline, "never: {what}; {}", self.views());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    fn views(&self) -> String {
+        let view = |server: &Server| format!("{}:\n{}", server.port, server.text(&["CLUSTER", "NODES"]));
+        self.running().map(view).collect::<Vec<_>>().join("\n")
     }
 
     /// Waits until every running server calls the cluster whole and every replica follows its master.
@@ -232,6 +242,11 @@ impl Cluster {
                 whole && in_sync
             })
         });
+    }
+
+    /// Those that are masters now.
+    pub fn masters(&self) -> impl Iterator<Item = &Server> {
+        self.running().filter(|server| server.is_master())
     }
 
     fn running(&self) -> impl Iterator<Item = &Server> {
@@ -250,8 +265,12 @@ impl Cluster {
                 took_over = Some(replica);
             }
         }
-        self.settle();
-        took_over.unwrap()
+        let took_over = took_over.unwrap();
+        let new = self.servers[took_over].id();
+        self.wait("the others know it", || {
+            self.running().all(|server| server.view().node(&new).is_some_and(|seen| seen.role == Role::Master))
+        });
+        took_over
     }
 
     /// What the table of a controller holds: by the view of the first server as it is now.

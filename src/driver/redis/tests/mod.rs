@@ -1,4 +1,7 @@
 //! The driver against real servers.
 
+mod crashes;
 mod fixture;
 mod moves;
+mod replies;
+mod roles;
