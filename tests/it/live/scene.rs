@@ -133,14 +133,19 @@ impl Scene {
     /// Follows the rollout to its end, lets go whoever else stops on the way, and tells a blocked one to go on, as an
     /// operator would after a look.
     pub async fn until_succeeded(&mut self, plan: &str) {
-        let deadline = Instant::now() + PATIENCE * 5;
+        let begun = Instant::now();
+        let deadline = begun + PATIENCE * 5;
         loop {
             if let Some((_, file)) = self.held() {
                 std::fs::remove_file(file).unwrap();
             }
             let rollout = self.rollout(plan).await.unwrap_or_default();
             match rollout["state"].as_str() {
-                Some("succeeded") => return,
+                Some("succeeded") => {
+                    let slots = &rollout["progress"]["slots_done"];
+                    println!("{slots} slots moved in {:.1?}", begun.elapsed());
+                    return;
+                }
                 Some("blocked") => {
                     self.resumed += 1;
                     let path = format!("{CLUSTER}/plans/{plan}/rollout/resume");
