@@ -18,7 +18,7 @@ build: ## Build the binary (debug)
 	cargo build $(CARGO_FLAGS)
 
 .PHONY: demo
-demo: build ## Three controllers, an exact plan, a rollout, a killed leader: end to end in under a minute
+demo: build ## Three controllers, an exact plan, a rollout, a killed leader, and real servers where they are installed: a minute or two
 	@demo/run
 
 .PHONY: deps

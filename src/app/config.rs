@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::domain::{MemberId, is_peer_address, is_plain_number};
+use crate::domain::{Address, MemberId, is_peer_address, is_plain_number};
 
 use super::args::{DevArgs, LogFormat, ServeArgs};
 use super::redis::RedisTable;
@@ -40,8 +40,8 @@ pub struct Config {
     pub admin_token_file: Option<PathBuf>,
     /// Format of the log.
     pub log_format: LogFormat,
-    /// What the first cluster is made of, once its servers run: a text of `CLUSTER NODES`.
-    pub adopted: Option<String>,
+    /// A server whose cluster the first one becomes.
+    pub seed: Option<Address>,
     /// How Redis and Valkey servers are reached.
     pub redis: RedisTable,
 }
@@ -172,7 +172,7 @@ impl Config {
             insecure_dev,
             admin_token_file,
             log_format: args.log_format,
-            adopted: None,
+            seed: None,
             redis: file.redis,
         })
     }

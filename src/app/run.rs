@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::client::Client;
-use crate::controller::{Caller, ControlError, Controller, FirstStart, Zones};
-use crate::domain::{ClusterName, DriverKind, Policy};
+use crate::controller::{Caller, Controller, FirstStart, Zones};
+use crate::domain::{Address, ClusterName, DriverKind, Policy};
 use crate::driver::redis::{Links, Redis};
 use crate::driver::{Driver, Flip, Manual};
 use crate::executor;
@@ -39,6 +39,10 @@ const JOIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// How often the leader looks at the nodes of every cluster.
 const OBSERVE_EVERY: Duration = Duration::from_secs(1);
+
+/// How often, and how far apart, the servers of `dev` are asked for their cluster: they may not agree at once.
+const ADOPT_TRIES: u32 = 20;
+const ADOPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long requests of peers that are under way may take to end.
 const PEERS_DRAIN: Duration = Duration::from_millis(200);
@@ -67,12 +71,9 @@ pub fn dev(args: DevArgs) -> ExitCode {
     telemetry::start(config.log_format, "warn,openraft=error");
     // Started from this thread, which lives as long as the process; and ended after the controller.
     let started = count.map(|count| RedisServers::start(&config.data_dir.join("redis"), count)).transpose();
-    let servers = started.and_then(|mut servers| {
-        config.adopted = servers.as_mut().map(RedisServers::nodes_text).transpose()?;
-        Ok(servers)
-    });
-    match servers {
+    match started {
         Ok(servers) => {
+            config.seed = servers.as_ref().map(RedisServers::seed);
             let ports: Vec<u16> = servers.iter().flat_map(RedisServers::ports).collect();
             run(config, move |address| welcome(address, &data_dir, &ports))
         }
@@ -269,34 +270,34 @@ async fn join(config: &Config) -> anyhow::Result<Option<raft::Join>> {
 
 /// Gives a new group its first cluster and token; returns when the group is in use.
 async fn first_start(controller: &Controller, config: &Config) {
-    let driver = if config.adopted.is_some() { DriverKind::Redis } else { DriverKind::Flip };
+    let driver = if config.seed.is_some() { DriverKind::Redis } else { DriverKind::Flip };
     let policy = Policy { author_may_approve: config.insecure_dev, ..Policy::default_for(driver) };
     let first = FirstStart { driver, policy };
     if let Err(fault) = controller.bootstrap(&first, |token| announce(config, token)).await {
         error!(%fault, "the first start failed");
     }
-    if let Some(text) = &config.adopted
-        && let Err(fault) = adopt(controller, text).await
-    {
-        error!(%fault, "the cluster of the Redis servers is not adopted");
+    if let Some(seed) = &config.seed {
+        adopt(controller, seed).await;
     }
 }
 
 /// Takes the servers that run beside the controller into its first cluster, unless it has some: then of an earlier start.
-async fn adopt(controller: &Controller, text: &str) -> Result<(), ControlError> {
+async fn adopt(controller: &Controller, seed: &Address) {
     let name = ClusterName::new("default").expect("a valid name");
-    let cluster = controller.cluster(&name)?;
-    if cluster.driver != DriverKind::Redis {
-        warn!("the cluster `default` is not one of Redis servers: the servers are left out of it");
-        return Ok(());
+    let mut tries = 0;
+    loop {
+        match controller.cluster(&name) {
+            Ok(cluster) if !cluster.nodes.is_empty() => return,
+            _ => {}
+        }
+        let adopted = controller.import_seed(&Caller::system("dev"), &name, seed, &Zones::default()).await;
+        let Err(fault) = adopted else { return };
+        tries += 1;
+        if tries == ADOPT_TRIES {
+            return error!(%fault, "the cluster of the Redis servers is not adopted");
+        }
+        tokio::time::sleep(ADOPT_PAUSE).await;
     }
-    if !cluster.nodes.is_empty() {
-        return Ok(());
-    }
-    controller
-        .import_nodes_text(&Caller::system("dev"), &name, text.as_bytes(), None, &Zones::default())
-        .await
-        .map(drop)
 }
 
 /// Shows the first admin token: this once, and nowhere else.

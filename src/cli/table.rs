@@ -42,7 +42,11 @@ pub fn render(columns: &[Column], rows: &[Vec<String>]) -> String {
 /// Remarks, a line each.
 #[must_use]
 pub fn notes(notes: &[String]) -> String {
-    notes.iter().map(|note| format!("  note: {}\n", escape(note))).collect()
+    let mut text = String::new();
+    for note in notes {
+        text.extend(["  note: ", &escape(note), "\n"]);
+    }
+    text
 }
 
 fn line<'a>(columns: &[Column], widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {

@@ -45,6 +45,10 @@ impl Controller {
         if is_current {
             self.linearize().await?;
         }
+        let propose = match (propose, self.remembered(caller)?) {
+            (Some(propose), None) => Some(self.measured(&*self.cluster(cluster)?, propose).await),
+            (propose, _) => propose,
+        };
         let seen = match (&propose, self.remembered(caller)?) {
             (Some(propose), None) => self.seen(caller, &*self.cluster(cluster)?, &changes, propose).await,
             _ => None,

@@ -36,24 +36,24 @@ impl Zones {
         }
         let (mut used, mut without) = (BTreeSet::new(), Vec::new());
         for node in nodes {
-            let names = [node.id.to_string(), Address::from(&*node).to_string(), node.host.to_string()];
-            let named = names.iter().find_map(|name| self.named.get_key_value(name.as_str()));
+            let told_by = [node.id.to_string(), Address::from(&*node).to_string(), node.host.to_string()];
+            let named = told_by.iter().find_map(|name| self.named.get_key_value(name.as_str()));
             used.extend(named.map(|(name, _)| name.as_str()));
-            let told = self.pattern.as_ref().and_then(|pattern| pattern.zone_of(&node.host));
-            node.zone = named.map(|(_, zone)| zone.clone()).or(told);
+            let by_host = self.pattern.as_ref().and_then(|pattern| pattern.zone_of(&node.host));
+            node.zone = named.map(|(_, zone)| zone.clone()).or(by_host);
             if node.zone.is_none() {
                 without.push(node.to_string());
             }
         }
-        let mut notes = Vec::new();
+        let mut remarks = Vec::new();
         if !without.is_empty() {
-            notes.push(format!("no zone is told of {}", without.join(", ")));
+            remarks.push(format!("no zone is told of {}", without.join(", ")));
         }
         let unused: Vec<&str> = self.named.keys().map(String::as_str).filter(|name| !used.contains(name)).collect();
         if !unused.is_empty() {
-            notes.push(format!("zones are told of what is no node: {}", unused.join(", ")));
+            remarks.push(format!("zones are told of what is no node: {}", unused.join(", ")));
         }
-        notes
+        remarks
     }
 }
 

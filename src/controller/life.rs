@@ -79,10 +79,11 @@ impl Controller {
     ) -> Result<(Changed, Vec<String>), ControlError> {
         let change = Change::RemoveNode { node: node.clone(), if_match };
         let mut notes = Vec::new();
-        let now = self.cluster(cluster)?;
-        if let Some(eyes) = self.eyes(now.driver)
+        if let Some(eyes) = self.eyes(self.cluster(cluster)?.driver)
             && self.remembered(caller)?.is_none()
         {
+            self.linearize().await?;
+            let now = self.cluster(cluster)?;
             let op = Op::Change { cluster: cluster.clone(), changes: vec![change.clone()], plan: None };
             self.try_out(caller, op)?;
             notes = eyes.nodes().forget(&now.topology(), node).await?.notes;

@@ -3,15 +3,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Caller, Change, Cluster, ControlError, Controller, Op, Propose, Receipt, draft};
+use tokio::time::sleep;
+
+use super::{Caller, Change, Choice, Cluster, ControlError, Controller, Op, Propose, Receipt, draft};
 use crate::domain::{
-    ActionKind, ClusterName, DriverKind, NodeId, NodeState, PlanId, Rejection, ShardId, Slot, SlotSet, Version,
+    ActionKind, ClusterName, DriverKind, Goal, Instant, LoadMetric, NodeId, NodeState, Objective, PlanId, Rejection,
+    Rollout, ShardId, Slot, SlotSet, Statistics, Version,
 };
-use crate::driver::drift::{self, Drift, Settled};
+use crate::driver::drift::{self, Drift, DriftKind, Settled};
 use crate::driver::nodes::{Depth, Durability, Sample, Surveyed};
 use crate::driver::{Driver, Nodes};
 use crate::plan::{self, DriftFact, Facts, NodeFacts, SampleFacts};
+
+/// What is only gossip on its way is looked at again so often, after such a pause.
+const GOSSIP_LOOKS: u32 = 6;
+const GOSSIP_PAUSE: Duration = Duration::from_millis(250);
 
 /// The drivers of this controller by kind.
 pub type Drivers = BTreeMap<DriverKind, Arc<dyn Driver>>;
@@ -85,6 +93,10 @@ impl Controller {
     /// [`Rejection::ChecksFailed`] naming the checks, and what committing gives.
     pub async fn start(&self, caller: &Caller, cluster: &ClusterName, id: &PlanId) -> Result<Receipt, ControlError> {
         let op = Op::Start { cluster: cluster.clone(), plan: id.clone() };
+        // A member that lags behind must not take a plan for one without checks.
+        if self.cluster(cluster).map_or(true, |now| self.eyes(now.driver).is_some()) {
+            self.linearize().await?;
+        }
         let now = self.cluster(cluster)?;
         if let (Some(eyes), Some(record)) = (self.eyes(now.driver), now.plans.get(id)) {
             // What is refused anyway is refused for its own reason.
@@ -99,6 +111,18 @@ impl Controller {
             }
         }
         self.submit(caller, op).await
+    }
+
+    /// The proposal with statistics that the nodes tell, where it needs some and brings none: keys are counted, bytes
+    /// estimated by a sample. What they do not tell stays missing, and the planner says so.
+    pub(super) async fn measured(&self, cluster: &Cluster, propose: Propose) -> Propose {
+        let by_load = matches!(propose.goal, Goal::BalanceLoad { metric: LoadMetric::Keys | LoadMetric::Bytes, .. });
+        let needed = (by_load || propose.choice.objective == Objective::Bytes) && propose.choice.statistics.is_none();
+        let Some(eyes) = self.eyes(cluster.driver).filter(|_| needed) else { return propose };
+        let owned: SlotSet = Slot::all().filter(|slot| cluster.table.owner(*slot).is_some()).collect();
+        let sample = eyes.nodes().sample(&cluster.topology(), &owned).await;
+        let statistics = statistics(&sample, self.now()).map(Arc::new);
+        Propose { choice: Choice { statistics, ..propose.choice }, ..propose }
     }
 
     /// What the nodes say for a plan that is to be made; none where nobody can ask them.
@@ -120,11 +144,18 @@ impl Controller {
 
 /// Surveys a cluster, and samples the slots that are to move.
 async fn look(eyes: &Eyes, cluster: &Cluster, slots: &SlotSet) -> Seen {
-    let topology = cluster.topology();
-    let survey = eyes.nodes().survey(&topology, Depth::Whole).await;
+    let (topology, settled) = (cluster.topology(), settled(cluster));
+    let mut survey = eyes.nodes().survey(&topology, Depth::Whole).await;
+    let mut drift = drift::drift(&topology, &survey, &settled);
+    for _ in 0..GOSSIP_LOOKS {
+        if !drift.iter().any(|drift| matches!(drift.kind, DriftKind::Disagreement | DriftKind::Failover)) {
+            break;
+        }
+        sleep(GOSSIP_PAUSE).await;
+        survey = eyes.nodes().survey(&topology, Depth::Whole).await;
+        drift = drift::drift(&topology, &survey, &settled);
+    }
     let sample = if slots.is_empty() { Sample::default() } else { eyes.nodes().sample(&topology, slots).await };
-    let settled = settled(cluster);
-    let drift = drift::drift(&topology, &survey, &settled);
     Seen {
         facts: Facts {
             nodes: survey.nodes.iter().map(|(id, node)| (id.clone(), node_facts(cluster, id, node))).collect(),
@@ -154,14 +185,26 @@ pub(super) fn settled_between(before: &Cluster, after: &Cluster) -> Settled {
 fn busy(cluster: &Cluster) -> SlotSet {
     let mut busy = SlotSet::new();
     let Some(record) = cluster.active_plan() else { return busy };
-    let in_flight = record.rollout.iter().flat_map(|rollout| rollout.in_flight());
+    let in_flight = record.rollout.iter().flat_map(Rollout::in_flight);
     for action in in_flight.filter_map(|id| record.plan.body.action(id)) {
-        action.kind.ranges().iter().for_each(|range| busy.insert_range(*range));
+        for range in action.kind.ranges() {
+            busy.insert_range(*range);
+        }
         if let ActionKind::RepairSlot { slot, .. } = &action.kind {
             busy.insert(*slot);
         }
     }
     busy
+}
+
+/// Keys and bytes of each slot; none when a server could not be sampled.
+fn statistics(sample: &Sample, now: Instant) -> Option<Statistics> {
+    let mut statistics = Statistics::new(&[LoadMetric::Keys, LoadMetric::Bytes], Some(now)).ok()?;
+    for (number, keys) in sample.keys.iter().filter(|_| sample.faults.is_empty()) {
+        let bytes = sample.slot_bytes.get(number)?;
+        statistics.add(Slot::at(usize::from(*number)), &[*keys, *bytes]).ok()?;
+    }
+    (!statistics.listed().is_empty()).then_some(statistics)
 }
 
 fn node_facts(cluster: &Cluster, id: &NodeId, node: &Surveyed) -> NodeFacts {

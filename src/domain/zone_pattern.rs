@@ -23,7 +23,8 @@ impl ZonePattern {
     #[must_use]
     pub fn zone_of(&self, host: &Host) -> Option<Zone> {
         let host = host.as_str();
-        for start in host.char_indices().map(|(at, _)| at) {
+        // What stands before the zone takes as much as it can.
+        for start in host.char_indices().map(|(at, _)| at).rev() {
             if !matches(&self.before, &host[..start]) {
                 continue;
             }

@@ -166,13 +166,13 @@ fn claims(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
     let tell = |((kind, claimants, owner), slots): ((DriftKind, Vec<&NodeId>, Option<&ShardId>), SlotSet)| {
         let names: Vec<String> = claimants.iter().map(|node| seen.name(node)).collect();
         let table = owner.map_or_else(|| "nobody".to_owned(), |shard| format!("shard {shard}"));
-        let named = named(&slots);
+        let which = named(&slots);
         let what = match kind {
-            DriftKind::Uncovered => format!("{named}: no node owns them; the table gives them to {table}"),
+            DriftKind::Uncovered => format!("{which}: no node owns them; the table gives them to {table}"),
             DriftKind::TwoOwners => {
-                format!("{named}: {} all say that they own them; the table gives them to {table}", names.join(" and "))
+                format!("{which}: {} all say that they own them; the table gives them to {table}", names.join(" and "))
             }
-            _ => format!("{named}: {} owns them; the table gives them to {table}", names.join(" and ")),
+            _ => format!("{which}: {} owns them; the table gives them to {table}", names.join(" and ")),
         };
         let node = claimants.first().map(|node| (*node).clone());
         Drift { node, shard: owner.cloned(), slots, ..finding(kind, what) }

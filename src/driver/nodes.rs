@@ -165,6 +165,8 @@ impl Durability {
 pub struct Sample {
     /// Keys in each slot asked for.
     pub keys: BTreeMap<u16, u64>,
+    /// About how many bytes the keys of each slot take, where any was measured on their server.
+    pub slot_bytes: BTreeMap<u16, u64>,
     /// Keys whose size was asked.
     pub measured: u64,
     /// Their bytes.

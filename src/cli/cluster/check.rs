@@ -20,7 +20,8 @@ pub fn check(topology: &Topology, drift: Option<&DriftView>, settings: &Settings
             16384 - unassigned
         );
         if let Some(drift) = drift {
-            text += &format!("; {} of {} answer", drift.answered, counted(drift.asked, "node"));
+            let (answered, asked) = (drift.answered, counted(drift.asked, "node"));
+            text.extend(["; ", &answered.to_string(), " of ", &asked, " answer"]);
         }
         text.push('\n');
         for fault in &faults {

@@ -65,10 +65,10 @@ pub struct CreateArgs {
     /// Move nothing while no shard is farther from its share than so many percent of its slots (redis-cli's threshold)
     #[arg(long, value_name = "PCT", conflicts_with_all = ["max_moves", "drain_only", "metric"])]
     pub trigger_above: Option<String>,
-    /// Balance this figure instead of the number of slots; needs --stats
+    /// Balance this figure instead of the number of slots; needs --stats, but for keys and bytes with driver redis
     #[arg(long, value_enum, conflicts_with_all = ["max_moves", "drain_only"])]
     pub metric: Option<Metric>,
-    /// Which slots move once it is settled how many: for few ranges, or few bytes (needs --stats)
+    /// Which slots move once it is settled how many: for few ranges, or few bytes (needs --stats, but with driver redis)
     #[arg(long, value_enum)]
     pub objective: Option<ObjectiveArg>,
     /// Per-slot statistics (- for stdin): CSV with the columns slot and any of keys, bytes, ops; or JSON

@@ -73,8 +73,8 @@ impl<'a> Seen<'a> {
         let by_itself = |node: &NodeId| self.role(node) == Some(&Role::Master);
         let voters = self.masters().count().max(self.topology.shards.len());
         let took_over = |node: &&NodeId| {
-            let votes = self.masters().filter(|(_, view)| self.says_primary(view, &shard.id, node, old)).count();
-            by_itself(node) && votes * 2 > voters
+            let agreeing = self.masters().filter(|(_, view)| self.says_primary(view, &shard.id, node, old)).count();
+            by_itself(node) && agreeing * 2 > voters
         };
         let to = shard.replicas.iter().map(|node| &node.id).find(took_over)?;
         Some(Failover { shard: shard.id.clone(), from: old.clone(), to: to.clone() })
@@ -119,7 +119,9 @@ impl<'a> Seen<'a> {
                 claims[index].push(owner);
             }
         }
-        claims.iter_mut().for_each(|claimants| claimants.sort());
+        for claimants in &mut claims {
+            claimants.sort();
+        }
         claims
     }
 }

@@ -1,3 +1,5 @@
+//! Drift of a real cluster's views, changed by hand.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -163,7 +163,7 @@ async fn clusters_members_tokens_and_settings() {
     ends(m, &["cluster", "configure", "other", "--window", "22:00-06:00"], 2);
     says(m, &["cluster", "configure", "other", "--window", "none"], &["any time"]);
     ends(m, &["cluster", "show", "nobody"], 5);
-    ends(m, &["cluster", "check", "other"], 1);
+    ends(m, &["cluster", "check", "other"], 3);
 
     // What is exported can be adopted again, with the same owners.
     let exported = folder.path().join("exported.txt");

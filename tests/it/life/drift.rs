@@ -97,6 +97,12 @@ async fn the_nodes_speak_against_a_plan_when_it_is_made_and_when_it_starts() {
     assert!(lossy.contains("lossy on crash") && lossy.contains("everysec"), "{lossy}");
     assert_eq!(check(&plan, "reachable")["level"], "ok");
     assert_eq!(plan["summary"]["keys_est"], 1, "{plan}");
+    // Statistics that nobody brought come from the nodes.
+    let by_bytes = json!({"goal": {"kind": "balance_load", "metric": "bytes"}, "reason": "one key"});
+    let answer = stage.member.post(&format!("{CLUSTER}/plans?dry_run=true"), by_bytes).await.expect(200);
+    assert!(answer["plan"].is_object() || answer["empty_because"].is_string(), "{answer}");
+    let by_ops = json!({"goal": {"kind": "balance_load", "metric": "ops"}});
+    stage.member.post(&format!("{CLUSTER}/plans?dry_run=true"), by_ops).await.expect(422);
     stage.approve(&plan).await;
     let path = format!("{CLUSTER}/plans/{}/rollout", plan["id"].as_str().unwrap());
     stage.cluster.servers[2].kill_9();

@@ -112,3 +112,43 @@ async fn a_server_that_cannot_join_is_refused_before_anybody_meets_it() {
     assert_eq!(plan["plan"]["summary"]["slots"], 4096);
     assert_eq!(stage.cluster.view(0).len(), 4, "a plan that adds a node makes it a member");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stopped_halfway_goes_on_and_the_dead_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(folder.path(), 3, 0).await;
+    // Met by an attempt that ended before the table had it, and made a replica.
+    let added = stage.cluster.add_server();
+    stage.cluster.meet_last();
+    let (shard, id) = (stage.cluster.servers[1].id(), stage.cluster.servers[added].id());
+    stage.cluster.servers[added].ask(&["CLUSTER", "REPLICATE", &shard]);
+    let drift = stage.until_drift(&["unknown-node"]).await;
+    assert_eq!(drift[0]["node"], id);
+    let port = stage.cluster.servers[added].port;
+    let body = json!({"host": "127.0.0.1", "port": port, "replica_of": shard});
+    stage.member.post(&format!("{CLUSTER}/nodes"), body).await.expect(201);
+    assert_eq!(stage.until_drift(&[]).await, Vec::<Value>::new());
+    // One of them has forgotten it already, and it is dead.
+    stage.cluster.servers[added].kill_9();
+    stage.cluster.servers[0].ask(&["CLUSTER", "FORGET", &id]);
+    let removed = remove(&stage, &id).await.expect(200);
+    assert!(removed["notes"][0].as_str().unwrap().contains("was not reset"), "{removed}");
+    for server in &stage.cluster.servers[..3] {
+        assert!(!knows(server, &id), "{}", server.address());
+    }
+    // Somebody who cannot be told would bring a node back: nothing is done then.
+    let other = stage.cluster.add_server();
+    let address = stage.cluster.servers[other].address();
+    let body = json!({"host": "127.0.0.1", "port": address.port(), "propose": false});
+    stage.member.post(&format!("{CLUSTER}/nodes"), body).await.expect(201);
+    let id = stage.cluster.servers[other].id();
+    stage.cluster.servers[2].kill_9();
+    let refused = remove(&stage, &id).await.expect(409);
+    let dead = stage.cluster.servers[2].address().to_string();
+    assert!(refused["detail"].as_str().unwrap().contains(&format!("{dead} could not forget")), "{refused}");
+    assert!(knows(&stage.cluster.servers[0], &id));
+    stage.cluster.servers[2].restart();
+    stage.cluster.until_agreed();
+    remove(&stage, &id).await.expect(200);
+    assert_eq!(stage.until_drift(&[]).await, Vec::<Value>::new());
+}

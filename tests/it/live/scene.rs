@@ -60,16 +60,23 @@ impl Scene {
         let etag = member.get(CLUSTER).await.headers["etag"].to_str().unwrap().to_owned();
         let body = json!({"driver": "redis", "policy": {"approvals": 0}});
         member.request_with(Method::PATCH, CLUSTER, Some(body), &[("if-match", &etag)]).await.unwrap().expect(200);
-        let text = self.cluster.servers[0].ask(&["CLUSTER", "NODES"]).text();
-        member.post(&format!("{CLUSTER}/import"), Value::String(text)).await.expect(200);
+        let seed = self.cluster.servers[1].address().to_string();
+        member.post(&format!("{CLUSTER}/import"), json!({"seed": seed})).await.expect(200);
     }
 
-    /// A server more, known to the other servers and not yet to the controllers; as a node of a plan.
+    /// A server more, empty and known to nobody, as a node of a plan.
     pub fn new_server(&mut self) -> Value {
         let index = self.cluster.add_server();
-        self.cluster.meet_last();
-        let server = &self.cluster.servers[index];
-        json!({"name": server.id(), "host": "127.0.0.1", "port": server.port})
+        json!({"host": "127.0.0.1", "port": self.cluster.servers[index].port})
+    }
+
+    /// Removes a node that owns nothing, and ends its server.
+    pub async fn remove(&mut self, server: usize) {
+        let path = format!("{CLUSTER}/nodes/{}", self.cluster.servers[server].id());
+        let etag = self.member().get(&path).await.headers["etag"].to_str().unwrap().to_owned();
+        let removed = self.member().request_with(Method::DELETE, &path, None, &[("if-match", &etag)]).await;
+        removed.unwrap().expect(200);
+        self.cluster.servers[server].kill_9();
     }
 
     /// A member that runs.
@@ -126,14 +133,19 @@ impl Scene {
     /// Follows the rollout to its end, lets go whoever else stops on the way, and tells a blocked one to go on, as an
     /// operator would after a look.
     pub async fn until_succeeded(&mut self, plan: &str) {
-        let deadline = Instant::now() + PATIENCE * 5;
+        let begun = Instant::now();
+        let deadline = begun + PATIENCE * 5;
         loop {
             if let Some((_, file)) = self.held() {
                 std::fs::remove_file(file).unwrap();
             }
             let rollout = self.rollout(plan).await.unwrap_or_default();
             match rollout["state"].as_str() {
-                Some("succeeded") => return,
+                Some("succeeded") => {
+                    let slots = &rollout["progress"]["slots_done"];
+                    println!("{slots} slots moved in {:.1?}", begun.elapsed());
+                    return;
+                }
                 Some("blocked") => {
                     self.resumed += 1;
                     let path = format!("{CLUSTER}/plans/{plan}/rollout/resume");

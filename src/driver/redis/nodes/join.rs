@@ -171,6 +171,11 @@ async fn unknown_to(
         if !is_member(&own, id) {
             return Ok(Some(format!("it does not know {at}")));
         }
+        // Nodes come to know each other before they know what each owns, and a plan wants to see them agree.
+        let slots = |view: &View| view.node(id).map(|node| node.ranges.clone());
+        if answer.view.node(id).is_some_and(|node| node.role == Role::Master) && slots(&own) != slots(&answer.view) {
+            return Ok(Some(format!("it does not know the slots of {at}")));
+        }
         if let Some(node) = answer.view.nodes.iter().find(|node| node.role == Role::Handshake) {
             return Ok(Some(format!("{at} has node {} in handshake", node.id)));
         }

@@ -1,5 +1,6 @@
 //! The keys of slots that are to move: how many there are, and how large some of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -25,6 +26,9 @@ const ELEMENTS: &str = "5";
 const LARGEST_MAX: usize = 16;
 const NAME_MAX: usize = 64;
 
+/// Keys measured of each slot, and their bytes.
+type Sizes = BTreeMap<u16, (u64, u64)>;
+
 /// Counts the keys of these slots at the primaries that own them by the table, and measures some.
 pub(super) async fn sample(servers: &Servers, topology: &Topology, slots: &SlotSet) -> Sample {
     let mut wanted: Vec<(Address, Vec<Slot>)> = Vec::new();
@@ -45,6 +49,7 @@ pub(super) async fn sample(servers: &Servers, topology: &Topology, slots: &SlotS
         match one {
             Ok(one) => {
                 sample.keys.extend(one.keys);
+                sample.slot_bytes.extend(one.slot_bytes);
                 sample.measured += one.measured;
                 sample.bytes += one.bytes;
                 sample.largest.extend(one.largest);
@@ -69,6 +74,7 @@ async fn one(server: &Server<'_>, slots: &[Slot]) -> Result<Sample, NodesError> 
     // Evenly over all of them, where there are too many.
     let step = filled.len().div_ceil(SLOTS_MAX).max(1);
     let chosen: Vec<u16> = filled.into_iter().step_by(step).collect();
+    let mut sizes = Sizes::new();
     let each = (KEYS_MAX / chosen.len().max(1)).max(1).to_string();
     for slots in chosen.chunks(PIPELINED) {
         let names = |slot: &u16| command(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), &each]);
@@ -79,13 +85,30 @@ async fn one(server: &Server<'_>, slots: &[Slot]) -> Result<Sample, NodesError> 
             let names = names.as_ref().and_then(list).into_iter().flatten().filter_map(bytes);
             keys.extend(names.map(|name| (*slot, name.to_vec())));
         }
-        measure(server, &keys, &mut sample).await?;
+        measure(server, &keys, &mut sample, &mut sizes).await?;
     }
     keep_largest(&mut sample.largest);
+    sample.slot_bytes = slot_bytes(&sample, &sizes);
     Ok(sample)
 }
 
-async fn measure(server: &Server<'_>, keys: &[(u16, Vec<u8>)], sample: &mut Sample) -> Result<(), NodesError> {
+/// The bytes of each slot: by its own keys, where some were measured, else by those of the whole server.
+fn slot_bytes(sample: &Sample, sizes: &Sizes) -> BTreeMap<u16, u64> {
+    let all = (sample.measured, sample.bytes);
+    let of = |(slot, keys): (&u16, &u64)| {
+        let (measured, bytes) = sizes.get(slot).copied().unwrap_or(all);
+        let bytes = u128::from(*keys) * u128::from(bytes) / u128::from(measured.max(1));
+        (measured > 0 || *keys == 0).then(|| (*slot, u64::try_from(bytes).unwrap_or(u64::MAX)))
+    };
+    sample.keys.iter().filter_map(of).collect()
+}
+
+async fn measure(
+    server: &Server<'_>,
+    keys: &[(u16, Vec<u8>)],
+    sample: &mut Sample,
+    sizes: &mut Sizes,
+) -> Result<(), NodesError> {
     for keys in keys.chunks(PIPELINED) {
         let size = |(_, name): &(u16, Vec<u8>)| {
             let mut usage = command(&["MEMORY", "USAGE"]);
@@ -96,6 +119,8 @@ async fn measure(server: &Server<'_>, keys: &[(u16, Vec<u8>)], sample: &mut Samp
         for ((slot, name), reply) in keys.iter().zip(replies) {
             // A key that is gone has no size.
             let Some(bytes) = reply.ok().as_ref().and_then(number) else { continue };
+            let of_slot = sizes.entry(*slot).or_default();
+            *of_slot = (of_slot.0 + 1, of_slot.1 + bytes);
             sample.measured += 1;
             sample.bytes += bytes;
             let cut = &name[..name.len().min(NAME_MAX)];
