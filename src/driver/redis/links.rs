@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::fence::{TermUser, admit};
 use super::link::{Link, LinkError, printed};
 use super::settings::{Credentials, Settings};
 use crate::domain::{ClusterName, Host, Node};
@@ -27,7 +28,7 @@ struct Term {
     shared: BTreeMap<Key, Arc<Link>>,
     idle: BTreeMap<Key, Vec<Link>>,
     /// Users that a fence made, by cluster: from then on who the driver is there.
-    users: BTreeMap<ClusterName, Credentials>,
+    users: BTreeMap<ClusterName, TermUser>,
 }
 
 impl Term {
@@ -109,12 +110,12 @@ impl Links {
     /// Who the driver is to a cluster's servers.
     #[must_use]
     pub fn credentials(&self, cluster: Option<&ClusterName>) -> Option<Credentials> {
-        let user = cluster.and_then(|cluster| self.locked(|term| term.users.get(cluster).cloned()));
-        user.or_else(|| self.settings.credentials.clone())
+        let user = cluster.and_then(|cluster| self.user(cluster));
+        user.map(|user| user.credentials).or_else(|| self.settings.credentials.clone())
     }
 
     /// Connects to a cluster's servers as this user from now on, until the term is over.
-    pub fn become_user(&self, cluster: &ClusterName, user: Credentials) {
+    pub(super) fn become_user(&self, cluster: &ClusterName, user: TermUser) {
         self.locked(|term| {
             term.users.insert(cluster.clone(), user);
             term.shared.retain(|(of, _), _| of.as_ref() != Some(cluster));
@@ -139,7 +140,21 @@ impl Links {
 
     async fn dial(&self, cluster: Option<&ClusterName>, host: &Host, port: u16) -> Result<Link, LinkError> {
         let over = self.locked(|term| term.over.subscribe());
-        Link::dial(&self.settings, self.credentials(cluster).as_ref(), (host, port), over).await
+        let Some(user) = cluster.and_then(|cluster| self.user(cluster)) else {
+            return Link::dial(&self.settings, self.settings.credentials.as_ref(), (host, port), over).await;
+        };
+        match Link::dial(&self.settings, Some(&user.credentials), (host, port), over.clone()).await {
+            // It could not be reached when this term began, or lost its users with a restart.
+            Err(LinkError::Denied { .. }) => {
+                admit(self, &user, host, port).await?;
+                Link::dial(&self.settings, Some(&user.credentials), (host, port), over).await
+            }
+            dialled => dialled,
+        }
+    }
+
+    fn user(&self, cluster: &ClusterName) -> Option<TermUser> {
+        self.locked(|term| term.users.get(cluster).cloned())
     }
 
     fn locked<T>(&self, f: impl FnOnce(&mut Term) -> T) -> T {

@@ -8,6 +8,7 @@ mod claim;
 mod classic;
 mod drain;
 mod failpoints;
+mod fence;
 mod keys;
 mod link;
 mod links;
@@ -32,7 +33,7 @@ use self::classic::Mover;
 use self::pace::Bucket;
 use self::tasks::Whole;
 use crate::domain::{ActionKind, ClusterName, DriverKind, PlanId, ShardId, Slot, SlotRange, Topology, TopologyShard};
-use crate::driver::{Direction, Driver, DriverError, Job, Nodes};
+use crate::driver::{Direction, Driver, DriverError, Job, Lease, Nodes};
 
 pub use self::failpoints::Failpoints;
 pub use self::link::{Link, LinkError, Refusal, Reply};
@@ -115,6 +116,15 @@ impl Driver for Redis {
         DriverKind::Redis
     }
 
+    fn fence<'a>(
+        &'a self,
+        cluster: &'a ClusterName,
+        topology: &'a Topology,
+        lease: &'a Lease,
+    ) -> BoxFuture<'a, Result<(), DriverError>> {
+        Box::pin(fence::fence(&self.links, cluster, topology, lease))
+    }
+
     fn step_down(&self) {
         self.links.step_down();
     }
@@ -128,12 +138,7 @@ impl Driver for Redis {
     }
 
     fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {
-        Box::pin(async move {
-            verify::verify(&self.links, topology).await.map_err(|fault| match fault {
-                Fault::Passing(why) => DriverError::Retry(why),
-                Fault::Lasting(why) => DriverError::Pause(why),
-            })
-        })
+        Box::pin(async move { Ok(verify::verify(&self.links, topology).await?) })
     }
 }
 

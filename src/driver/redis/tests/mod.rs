@@ -4,4 +4,5 @@ mod crashes;
 mod fixture;
 mod moves;
 mod replies;
+mod roles;
 mod tasks;

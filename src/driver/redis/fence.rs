@@ -1,0 +1,126 @@
+//! Shuts the leaders of earlier terms out: each term has an ACL user of its own on every server, and its first act is to
+//! delete those of the terms before it. That ends their connections, and refuses what they still send.
+
+use futures::future::{BoxFuture, join_all};
+use rand::Rng as _;
+use redis::Cmd;
+use tracing::warn;
+
+use super::link::LinkError;
+use super::links::Links;
+use super::settings::{Credentials, Secret};
+use super::sight::{Fault, members};
+use super::value::{command, list, text};
+use crate::domain::{ClusterName, Host, Topology};
+use crate::driver::{DriverError, Lease};
+
+/// What the driver does with servers, and what `MIGRATE` does at the other end in its name.
+const COMMANDS: [&str; 13] = [
+    "+cluster",
+    "+migrate",
+    "+restore-asking",
+    "+select",
+    "+info",
+    "+role",
+    "+ping",
+    "+asking",
+    "+memory|usage",
+    "+dump",
+    "+pexpiretime",
+    "+config|get",
+    "+command",
+];
+
+/// The user of a term.
+#[derive(Clone, Debug)]
+pub(super) struct TermUser {
+    pub(super) credentials: Credentials,
+    prefix: String,
+    term: u64,
+}
+
+impl TermUser {
+    fn new(cluster: &ClusterName, term: u64) -> Self {
+        let prefix = format!("slotkeeper-{cluster}-t");
+        let mut secret = [0_u8; 32];
+        rand::rng().fill_bytes(&mut secret);
+        let password: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let credentials = Credentials { username: Some(format!("{prefix}{term}")), password: Secret::new(&password) };
+        Self { credentials, prefix, term }
+    }
+
+    /// The term of a user of the same cluster.
+    fn term_of(&self, user: &str) -> Option<u64> {
+        user.strip_prefix(&self.prefix)?.parse().ok()
+    }
+}
+
+/// Makes the user of this term on every node and deletes those of earlier ones. A node that cannot be reached is fenced
+/// when it is reached: before that nobody of this term commands it.
+pub(super) async fn fence(
+    links: &Links,
+    cluster: &ClusterName,
+    topology: &Topology,
+    lease: &Lease,
+) -> Result<(), DriverError> {
+    if !links.settings().fence_with_acl {
+        return Ok(());
+    }
+    lease.held().await;
+    let user = TermUser::new(cluster, lease.term());
+    let mut asked: Vec<BoxFuture<'_, Result<(), LinkError>>> = Vec::new();
+    for node in topology.shards.iter().flat_map(members) {
+        let user = user.clone();
+        asked.push(Box::pin(async move { admit(links, &user, &node.host, node.port).await }));
+    }
+    for answer in join_all(asked).await {
+        match answer {
+            Ok(()) => {}
+            Err(error @ LinkError::Unreachable { .. }) => {
+                warn!(%cluster, term = lease.term(), %error, "fenced when it is reached");
+            }
+            Err(error) if error.passes() || error == LinkError::SteppedDown => {
+                return Err(DriverError::Retry(error.to_string()));
+            }
+            Err(error) => return Err(DriverError::Pause(format!("earlier leaders cannot be shut out: {error}"))),
+        }
+    }
+    links.become_user(cluster, user);
+    Ok(())
+}
+
+/// Makes the user on one server, unless a later term has been there.
+pub(super) async fn admit(links: &Links, user: &TermUser, host: &Host, port: u16) -> Result<(), LinkError> {
+    let link = links.dial_as_configured(host, port).await?;
+    let users = link.call(&command(&["ACL", "USERS"])).await?;
+    let users: Vec<&str> =
+        list(&users).ok_or_else(|| link.unexpected("list of users"))?.iter().filter_map(text).collect();
+    if users.iter().filter_map(|name| user.term_of(name)).any(|term| term > user.term) {
+        return Err(LinkError::SteppedDown);
+    }
+    let earlier: Vec<&str> =
+        users.into_iter().filter(|name| user.term_of(name).is_some_and(|term| term < user.term)).collect();
+    let mut commands: Vec<Cmd> = Vec::new();
+    if !earlier.is_empty() {
+        let mut delete = command(&["ACL", "DELUSER"]);
+        delete.arg(&earlier);
+        commands.push(delete);
+    }
+    let mut make = command(&["ACL", "SETUSER"]);
+    make.arg(user.credentials.username.as_deref().unwrap_or_default());
+    make.arg("reset").arg("on").arg("~*").arg(format!(">{}", user.credentials.password.expose())).arg(&COMMANDS);
+    commands.push(make);
+    for reply in link.pipeline(commands, link.timeout()).await? {
+        reply.map_err(|refusal| link.answered(refusal))?;
+    }
+    Ok(())
+}
+
+impl From<Fault> for DriverError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Passing(why) => Self::Retry(why),
+            Fault::Lasting(why) => Self::Pause(why),
+        }
+    }
+}
