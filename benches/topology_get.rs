@@ -16,7 +16,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::routing::get;
 use memchr::memmem;
-use slotkeeper::controller::{Caller, Controller, FirstStart, Local};
+use slotkeeper::controller::{Caller, Controller, FirstStart, Local, Zones};
 use slotkeeper::domain::{ClusterName, DriverKind, Policy, PrincipalName, Role};
 use slotkeeper::server::{ServerConfig, listener, router};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -51,7 +51,8 @@ async fn start(shards: usize) -> ([(SocketAddr, String); 3], usize) {
     let name = PrincipalName::new("bench").expect("valid");
     let (_, token) = controller.create_token(&caller, name, Role::Client, None).await.expect("a token");
     let text = nodes_text(shards);
-    let imported = controller.import_nodes_text(&caller, &cluster, text.as_bytes(), None).await.expect("sound");
+    let imported =
+        controller.import_nodes_text(&caller, &cluster, text.as_bytes(), None, &Zones::default()).await.expect("sound");
     let body = loop {
         match controller.publisher().newest(&cluster) {
             Some(newest) if newest.topology.version == imported.cluster.version() => break newest.json.clone(),
