@@ -38,9 +38,9 @@ pub(super) async fn dialect(
     if open(&source) || open(&target) {
         return Ok(None);
     }
-    let (ours, theirs) = futures::join!(speaks(links, job, &source), speaks(links, job, &target));
-    let (ours, theirs) = (ours?, theirs?);
-    Ok(ours.filter(|_| ours == theirs))
+    let spoken = futures::join!(speaks(links, job, &source), speaks(links, job, &target));
+    let (here, there) = (spoken.0?, spoken.1?);
+    Ok(here.filter(|_| here == there))
 }
 
 /// What a server's `CLUSTER HELP` tells that it can do.
