@@ -252,7 +252,7 @@ fn members_that_are_not_in_the_table_and_the_other_way_round() {
     let mut texts = Texts::of(HEALTHY);
     for node in [P1, P2] {
         let text = texts.0.get_mut(node).unwrap();
-        text.push_str("\n");
+        text.push('\n');
         text.push_str(NEW);
         text.push_str(" 127.0.0.1:21099@31099 master - 0 0 0 connected");
     }

@@ -47,8 +47,8 @@ pub(super) async fn dialect(
 async fn speaks(links: &Links, job: &Job, at: &Sight) -> Result<Option<Dialect>, Fault> {
     let link = links.shared(&job.cluster, &at.node).await?;
     let help = link.ask(&command(&["CLUSTER", "HELP"]), link.timeout()).await?.ok();
-    let lines = help.as_ref().and_then(list).unwrap_or_default();
-    let knows = |word: &str| lines.iter().filter_map(text).any(|line| line.split_whitespace().next() == Some(word));
+    let told = help.as_ref().and_then(list).unwrap_or_default();
+    let knows = |word: &str| told.iter().filter_map(text).any(|line| line.split_whitespace().next() == Some(word));
     Ok(if knows("MIGRATESLOTS") {
         Some(Dialect::Valkey)
     } else if knows("MIGRATION") {
