@@ -25,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const NODE_TIMEOUT_MS: &str = "2000";
 
 /// A port that is free, and whose bus port is.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static TURN: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 110).unwrap() * 97;
     loop {
@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Server {
-    fn start(more: &[&str]) -> Self {
+    pub fn start(more: &[&str]) -> Self {
         let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
         let args = [
             "--cluster-enabled",
@@ -84,7 +84,9 @@ impl Server {
             .spawn()
             .expect("redis-server is installed");
         self.child = Some(child);
-        self.wait("it answers", |server| server.try_ask(&["PING"]).is_ok());
+        self.wait("it answers", |server| {
+            server.try_ask(&["PING"]).map_or_else(|error| error.code() == Some("NOAUTH"), |_| true)
+        });
     }
 
     /// SIGKILL.

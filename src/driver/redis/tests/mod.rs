@@ -2,6 +2,7 @@
 
 mod crashes;
 mod fixture;
+mod link;
 mod moves;
 mod replies;
 mod roles;
