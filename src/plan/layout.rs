@@ -43,7 +43,7 @@ pub(super) fn choose(owners: &[u16], pinned: impl Fn(usize) -> bool, flow: &Flow
         }
     }
     if runs <= EXCHANGED_RUNS_MAX {
-        return exchange::fewest_ranges(owners, &pinned, flow, tried);
+        return exchange::fewest_ranges(owners, &pinned, flow, &tried);
     }
     // The first of several.
     tried.into_iter().min_by_key(|after| ranges(after)).expect("one way is tried always")

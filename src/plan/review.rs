@@ -85,7 +85,7 @@ pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
         single_node(looked),
         one_zone(looked),
         large(looked),
-        Some(open_slots(looked)),
+        open_slots(looked),
         repairs(looked),
     ];
     if let Some(facts) = looked.facts {
@@ -264,10 +264,13 @@ fn ranges(slots: &SlotSet) -> String {
     format!("{}{more}", first.join(","))
 }
 
-fn open_slots(looked: &Looked<'_>) -> Finding {
+fn open_slots(looked: &Looked<'_>) -> Option<Finding> {
+    let at_nodes = looked.facts.is_some_and(|facts| facts.drift.iter().any(|drift| drift.kind == "open-slot"));
     match looked.moving {
-        0 => Finding::ok("open-slots", "no slot is open"),
-        moving => Finding::warn("open-slots", format!("{moving} ranges are still on their way")),
+        // The nodes' own are told by what was seen of them.
+        0 if at_nodes => None,
+        0 => Some(Finding::ok("open-slots", "no slot is open")),
+        moving => Some(Finding::warn("open-slots", format!("{moving} ranges are still on their way"))),
     }
 }
 

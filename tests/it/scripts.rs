@@ -150,7 +150,7 @@ fn show(cluster: &Cluster) -> String {
             .unwrap();
     }
     if !cluster.removed.is_empty() {
-        let removed: Vec<&str> = cluster.removed.iter().map(|node| node.as_str()).collect();
+        let removed: Vec<&str> = cluster.removed.iter().map(slotkeeper::domain::NodeId::as_str).collect();
         writeln!(text, "  removed {}", removed.join(" ")).unwrap();
     }
     for (plan, record) in &cluster.plans {

@@ -105,12 +105,12 @@ fn followed(texts: &Texts, silent: &[&str]) -> Vec<(String, String)> {
 fn promote(texts: &mut Texts, eyes: &[&'static str], old: &str) {
     for eye in eyes {
         let text = texts.0.get_mut(eye).unwrap();
-        let (me_p2, me_r2) = (if *eye == P2 { "myself," } else { "" }, if *eye == R2 { "myself," } else { "" });
+        let (old_one, new_one) = (if *eye == P2 { "myself," } else { "" }, if *eye == R2 { "myself," } else { "" });
         let lines = text.lines().map(|line| {
             if line.starts_with(P2) {
-                format!("{P2} 127.0.0.1:21001@31001 {me_p2}{old} 0 0 2 connected")
+                format!("{P2} 127.0.0.1:21001@31001 {old_one}{old} 0 0 2 connected")
             } else if line.starts_with(R2) {
-                format!("{R2} 127.0.0.1:21011@31011 {me_r2}master - 0 0 7 connected 5461-10922")
+                format!("{R2} 127.0.0.1:21011@31011 {new_one}master - 0 0 7 connected 5461-10922")
             } else {
                 line.to_owned()
             }
@@ -252,7 +252,9 @@ fn members_that_are_not_in_the_table_and_the_other_way_round() {
     let mut texts = Texts::of(HEALTHY);
     for node in [P1, P2] {
         let text = texts.0.get_mut(node).unwrap();
-        text.push_str(&format!("\n{NEW} 127.0.0.1:21099@31099 master - 0 0 0 connected"));
+        text.push('\n');
+        text.push_str(NEW);
+        text.push_str(" 127.0.0.1:21099@31099 master - 0 0 0 connected");
     }
     let told =
         format!("node {NEW} at 127.0.0.1:21099 is not in the table, and known to 127.0.0.1:21000, 127.0.0.1:21001");

@@ -105,7 +105,7 @@ impl Claim<'_> {
         let at = sights.iter().position(|sight| member_ids(self.to).contains(&sight.id));
         let target = sights.swap_remove(at.ok_or_else(|| Fault::Passing("the owner cannot be asked".to_owned()))?);
         let owned = target.end(slot).owner.as_ref() == Some(&target.id);
-        for other in sights.iter().filter(|other| other.end(slot).keys > 0) {
+        if let Some(other) = sights.iter().find(|other| other.end(slot).keys > 0) {
             self.fetch(slot, other, &target).await?;
             return Err(Fault::Passing(format!("{} has just sent its keys", other.node)));
         }

@@ -1,6 +1,8 @@
 //! Shuts the leaders of earlier terms out: each term has an ACL user of its own on every server, and its first act is to
 //! delete those of the terms before it. That ends their connections, and refuses what they still send.
 
+use std::fmt::Write as _;
+
 use futures::future::{BoxFuture, join_all};
 use rand::Rng as _;
 use redis::Cmd;
@@ -44,7 +46,10 @@ impl TermUser {
         let prefix = format!("slotkeeper-{cluster}-t");
         let mut secret = [0_u8; 32];
         rand::rng().fill_bytes(&mut secret);
-        let password: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut password = String::new();
+        for byte in secret {
+            write!(password, "{byte:02x}").expect("a text takes what is written");
+        }
         let credentials = Credentials { username: Some(format!("{prefix}{term}")), password: Secret::new(&password) };
         Self { credentials, prefix, term }
     }

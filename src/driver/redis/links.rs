@@ -184,7 +184,7 @@ impl Drop for Own {
         if link.is_broken() || link.is_waiting() {
             return;
         }
-        let key = std::mem::replace(&mut self.key, (None, String::new()));
+        let key = std::mem::take(&mut self.key);
         self.links.locked(|term| {
             let idle = term.idle.entry(key).or_default();
             if idle.len() < IDLE_MAX {

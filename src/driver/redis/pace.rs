@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// How long the source may be kept from its clients at a time. `MIGRATE` blocks it.
-const BLOCKED: Duration = Duration::from_micros(1_000);
+const BLOCKED: Duration = Duration::from_millis(1);
 /// Bytes of a value that cost about as much as one more key.
 const BYTES_PER_WEIGHT: u64 = 2048;
 /// Bounds of what is learned: nanoseconds for one key.
@@ -41,7 +41,7 @@ impl Pace {
     pub(super) fn learn(&mut self, weight: u64, took: Duration) {
         let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / weight.max(1);
         // Slower at once, faster by and by: one slow batch more is what clients notice.
-        let mixed = if each > self.cost_ns { (self.cost_ns + each) / 2 } else { (self.cost_ns * 3 + each) / 4 };
+        let mixed = if each > self.cost_ns { self.cost_ns.midpoint(each) } else { (self.cost_ns * 3 + each) / 4 };
         self.cost_ns = mixed.clamp(COST_MIN_NS, COST_MAX_NS);
     }
 }
@@ -83,7 +83,7 @@ mod tests {
         let mut pace = Pace::new();
         assert_eq!(pace.weight_max(), 10);
         for _ in 0..50 {
-            pace.learn(100, Duration::from_micros(1_000));
+            pace.learn(100, Duration::from_millis(1));
         }
         assert!((90..=100).contains(&pace.weight_max()), "10 microseconds a key: {}", pace.weight_max());
         pace.learn(100, Duration::from_millis(100));

@@ -38,17 +38,17 @@ pub(super) async fn dialect(
     if open(&source) || open(&target) {
         return Ok(None);
     }
-    let (ours, theirs) = futures::join!(speaks(links, job, &source), speaks(links, job, &target));
-    let (ours, theirs) = (ours?, theirs?);
-    Ok(ours.filter(|_| ours == theirs))
+    let spoken = futures::join!(speaks(links, job, &source), speaks(links, job, &target));
+    let (here, there) = (spoken.0?, spoken.1?);
+    Ok(here.filter(|_| here == there))
 }
 
 /// What a server's `CLUSTER HELP` tells that it can do.
 async fn speaks(links: &Links, job: &Job, at: &Sight) -> Result<Option<Dialect>, Fault> {
     let link = links.shared(&job.cluster, &at.node).await?;
     let help = link.ask(&command(&["CLUSTER", "HELP"]), link.timeout()).await?.ok();
-    let lines = help.as_ref().and_then(list).unwrap_or_default();
-    let knows = |word: &str| lines.iter().filter_map(text).any(|line| line.split_whitespace().next() == Some(word));
+    let told = help.as_ref().and_then(list).unwrap_or_default();
+    let knows = |word: &str| told.iter().filter_map(text).any(|line| line.split_whitespace().next() == Some(word));
     Ok(if knows("MIGRATESLOTS") {
         Some(Dialect::Valkey)
     } else if knows("MIGRATION") {

@@ -83,6 +83,7 @@ fn nothing_stands_against_a_plan_on_healthy_nodes() {
     }
 }
 
+#[expect(clippy::too_many_lines, clippy::items_after_statements, reason = "a table")]
 #[test]
 fn each_fact_is_told_at_its_level() {
     use CheckLevel::{Fail, Ok, Warn};

@@ -34,7 +34,11 @@ pub(super) async fn inspect(
     let members: BTreeSet<&NodeId> = nodes_of(topology).map(|(id, _)| id).collect();
     let (id, known) = fit(address, &view, &facts, &members)?;
     let bus_port = bus_port(&text).filter(|bus| u32::from(*bus) != u32::from(address.port) + BUS_OFFSET);
-    Ok(Candidate { id, address: address.clone(), bus_port, known, notes: remarks(address, &facts) })
+    let mut notes = remarks(address, &facts);
+    if known {
+        notes.push(format!("{address} knew the cluster already, from an attempt that did not come to its end"));
+    }
+    Ok(Candidate { id, address: address.clone(), bus_port, notes })
 }
 
 /// Whether what a server says of itself allows it to join the members: its id, and whether it knows them already.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -99,10 +98,6 @@ impl Server {
     pub fn signal(&self, name: &str) {
         let id = self.child.as_ref().expect("it runs").id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    }
-
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -371,7 +366,7 @@ pub fn driver(settings: Settings) -> Redis {
 /// A key of a slot: distinct for each number.
 pub fn key_in(slot: u16, number: usize) -> Vec<u8> {
     // The tag is found once for each slot; the rest of the key is free.
-    let tag = (0_u32..).map(|n| format!("t{n}")).find(|tag| Slot::of_key(tag.as_bytes()).get() == slot).unwrap();
+    let tag = (0_u32..1 << 20).map(|n| format!("t{n}")).find(|tag| Slot::of_key(tag.as_bytes()).get() == slot).unwrap();
     format!("{{{tag}}}:{number}").into_bytes()
 }
 

@@ -37,10 +37,12 @@ struct World {
     /// Every `CLUSTER` command that changes something, and who was asked.
     asked: Vec<String>,
     /// What happens at every look at the tasks; the number of earlier looks.
-    script: Box<dyn FnMut(&mut Vec<Listed>, &mut BTreeSet<u16>, usize) + Send>,
+    script: Box<Script>,
     looks: usize,
     refuses: Option<&'static str>,
 }
+
+type Script = dyn FnMut(&mut Vec<Listed>, &mut BTreeSet<u16>, usize) + Send;
 
 type Shared = Arc<Mutex<World>>;
 
@@ -160,9 +162,9 @@ fn serve(stream: TcpStream, world: &Shared, me: usize) -> std::io::Result<()> {
         let mut words = Vec::new();
         for _ in 0..count {
             let Some(bytes) = length(&mut reader)? else { return Ok(()) };
-            let mut word = vec![0; bytes + 2];
-            reader.read_exact(&mut word)?;
-            words.push(String::from_utf8_lossy(&word[..bytes]).into_owned());
+            let mut argument = vec![0; bytes + 2];
+            reader.read_exact(&mut argument)?;
+            words.push(String::from_utf8_lossy(&argument[..bytes]).into_owned());
         }
         let reply = answer(&mut world.lock().unwrap(), me, &words);
         writer.write_all(reply.as_bytes())?;
@@ -274,7 +276,9 @@ async fn a_successor_finds_the_task_and_does_not_ask_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_that_fails_again_and_again_is_given_up_with_the_server_s_words() {
     let world = start(Some(Dialect::Valkey), |tasks, _, _| {
-        tasks.iter_mut().for_each(|task| (task.state, task.words) = ("failed", "Target node refused"));
+        for task in tasks {
+            (task.state, task.words) = ("failed", "Target node refused");
+        }
     });
     let error = moved(&world).await.unwrap_err();
     let why = "the servers gave up 5 times: failed: Target node refused";
@@ -310,7 +314,9 @@ async fn what_a_server_refuses_is_told_in_its_words() {
 async fn a_part_that_arrived_is_for_a_person() {
     let world = start(Some(Dialect::Valkey), |tasks, moved, _| {
         moved.insert(0);
-        tasks.iter_mut().for_each(|task| (task.state, task.words) = ("failed", "gone"));
+        for task in tasks {
+            (task.state, task.words) = ("failed", "gone");
+        }
     });
     assert!(matches!(moved(&world).await.unwrap_err(), DriverError::Open(_)));
     let asked = world.lock().unwrap().asked.clone();
