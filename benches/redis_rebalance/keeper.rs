@@ -32,10 +32,10 @@ pub fn prepare(folder: &Path, cluster: &Cluster, new: usize) -> Prepared {
     let mut prepared = Prepared { child, endpoint: format!("http://{listen}"), plan: String::new() };
     until("the controller is ready", || prepared.call(&["cluster", "show", "default"]).map(drop));
     let seed = cluster.servers[0].address().to_string();
-    prepared.must(&["cluster", "import", "--seed", &seed, "--yes"]);
-    let added = prepared.must(&["node", "add", &cluster.servers[new].address().to_string(), "--yes"]);
+    prepared.must(&["cluster", "import", "--seed", &seed]);
+    let added = prepared.must(&["node", "add", &cluster.servers[new].address().to_string()]);
     let plan = &added["plan"];
-    prepared.plan = plan["id"].as_str().expect("a plan").to_owned();
+    plan["id"].as_str().expect("a plan").clone_into(&mut prepared.plan);
     let shown = prepared.must(&["plan", "show", &prepared.plan]);
     let mut approve = vec!["plan", "approve", &prepared.plan, "--digest", shown["digest"].as_str().expect("a digest")];
     for check in shown["checks"].as_array().expect("checks").iter().filter(|check| check["needs_ack"] == true) {

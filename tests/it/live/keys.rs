@@ -89,8 +89,9 @@ impl Key {
     pub fn found(self, reply: &Reply) -> Found {
         match (self.kind(), reply) {
             (Kind::Text, Reply::Bulk(bytes)) => Found::Latest(version_of_text(bytes)),
-            (Kind::List, Reply::Number(_)) | (Kind::Set, Reply::Number(1)) => Found::Yes,
-            (Kind::Sorted | Kind::Hash, Reply::Bulk(_)) => Found::Yes,
+            (Kind::List, Reply::Number(_))
+            | (Kind::Set, Reply::Number(1))
+            | (Kind::Sorted | Kind::Hash, Reply::Bulk(_)) => Found::Yes,
             (Kind::Stream, Reply::Array(entries)) if entries.len() == 1 => Found::Yes,
             _ => Found::No,
         }

@@ -224,7 +224,7 @@ impl Worker {
                 Found::Latest(version) => version >= last || self.journal.entry(key).unknown.contains(&version),
             };
             let name = key.name();
-            assert!(fine, "{key:?} {:?}: version {last} was acknowledged, and then: {reply:?}", name.escape_ascii());
+            assert!(fine, "{key:?} \"{}\": version {last} was acknowledged, and then: {reply:?}", name.escape_ascii());
             self.counts.reads.fetch_add(1, Ordering::Relaxed);
             self.note();
         }

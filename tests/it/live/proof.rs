@@ -4,7 +4,7 @@
 //! `make proof` runs all of it on 200,000 keys; `make test` a part of it on fewer (`SLOTKEEPER_PROOF_KEYS`,
 //! `SLOTKEEPER_PROOF_BIG_MB`, `SLOTKEEPER_PROOF_ALL`).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -34,6 +34,9 @@ const SOME: [(Party, &str); 4] = [
     (Party::Target, "in-drain"),
     (Party::Target, "after-own"),
 ];
+
+/// For how long a server stands still.
+const PAUSE: Duration = Duration::from_secs(2);
 
 fn number(name: &str, otherwise: u32) -> u32 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
@@ -74,6 +77,10 @@ async fn no_key_is_lost_by_adding_draining_and_rebalancing() {
     scene.remove(drained).await;
     let larger = scene.cluster.servers[1].id();
     let plan = scene.start(json!({"reweight": {larger: 2}, "goal": some, "reason": "it is larger"})).await;
+    // A server that stands still for a while, as one does behind a slow disk.
+    scene.cluster.servers[2].signal("STOP");
+    tokio::time::sleep(PAUSE).await;
+    scene.cluster.servers[2].signal("CONT");
     scene.until_succeeded(&plan).await;
     scene.end().await;
 }
