@@ -118,7 +118,7 @@ mod tests {
             ("redis-{zone}.*", "redis-b.internal.test", Some("b")),
             ("{zone}", "eu", Some("eu")),
             ("{zone}", "eu.example", None),
-            ("*-{zone}", "n-1-west", Some("1-west")),
+            ("*-{zone}", "n-1-west", Some("west")),
             ("10.{zone}.*", "10.7.0.1", Some("7")),
         ] {
             let pattern: ZonePattern = pattern.parse().unwrap();
