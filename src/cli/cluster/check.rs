@@ -24,6 +24,9 @@ pub fn check(topology: &Topology, drift: Option<&DriftView>, settings: &Settings
             text.extend(["; ", &answered.to_string(), " of ", &asked, " answer"]);
         }
         text.push('\n');
+        for moving in &topology.moving {
+            text += &format!("      slots {} are on their way from {} to {}\n", moving.range, moving.from, moving.to);
+        }
         for fault in &faults {
             text.extend(["FAIL  ", &escape(fault), "\n"]);
         }
@@ -47,9 +50,6 @@ fn faults(topology: &Topology) -> Vec<String> {
     let unassigned = topology.table.unassigned();
     if !unassigned.is_empty() {
         faults.push(format!("{} without an owner: {unassigned}", counted(unassigned.len() as u64, "slot")));
-    }
-    for moving in &topology.moving {
-        faults.push(format!("slots {} are on their way from {} to {}", moving.range, moving.from, moving.to));
     }
     faults
 }

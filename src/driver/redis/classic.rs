@@ -16,6 +16,7 @@ use super::protocol::{self, End, Ends, Step};
 use super::sight::{Fault, Sight, member_ids, primary};
 use crate::domain::{NodeId, Slot, TopologyShard};
 use crate::driver::{DriverError, Job};
+use crate::nodes_text::Role;
 
 /// How long an end may be away, or slots make no progress, before it is told: well within the 30 s after which a person
 /// wants to know.
@@ -146,7 +147,8 @@ impl<'a> Mover<'a> {
             self.job.lease.held().await;
             let mut fault = None;
             match self.look(&left).await {
-                Ok(pair) => {
+                Ok(None) => break,
+                Ok(Some(pair)) => {
                     let todo = self.decide(&mut left, &pair, aim, &mut doubts);
                     if left.is_empty() {
                         continue;
@@ -180,8 +182,15 @@ impl<'a> Mover<'a> {
         if self.halted.is_empty() { Ok(()) } else { Err(self.stuck(&[], None, &doubts)) }
     }
 
-    /// Both ends, each the primary of its shard by what both say.
-    async fn look(&mut self, slots: &[Slot]) -> Result<Pair, Fault> {
+    /// Notes that slots are opened, or about to be: until both ends are seen again nobody knows how far that came.
+    pub(super) fn opens(&mut self, slots: &[Slot]) {
+        self.opened |= !slots.is_empty();
+        self.unclean.extend(slots);
+    }
+
+    /// Both ends, each the primary of its shard by what both say; none when the slots have arrived and the source, emptied,
+    /// has become a replica of somebody by itself (`cluster-allow-replica-migration`).
+    async fn look(&mut self, slots: &[Slot]) -> Result<Option<Pair>, Fault> {
         let (links, cluster) = (self.links, Some(&self.job.cluster));
         let (source, target) = futures::join!(
             primary(links, cluster, self.from, &self.hints.0, slots),
@@ -195,6 +204,9 @@ impl<'a> Mover<'a> {
                     self.note_half(slots, |slot| at_home(&source.end(slot)));
                 }
                 if let Ok(target) = &target {
+                    if self.has_gone_over(target, slots) {
+                        return Ok(None);
+                    }
                     self.note_half(slots, |slot| is_untouched(&target.end(slot)));
                 }
                 return Err(source.err().or_else(|| target.err()).expect("one of them failed"));
@@ -221,7 +233,18 @@ impl<'a> Mover<'a> {
             }
         }
         self.hints = (source.id.clone(), target.id.clone());
-        Ok(Pair { source, target })
+        Ok(Some(Pair { source, target }))
+    }
+
+    /// Whether the target owns all of the slots, none open, and every node of the source's shard copies somebody by what the
+    /// target knows.
+    fn has_gone_over(&self, target: &Sight, slots: &[Slot]) -> bool {
+        let arrived = |slot: &Slot| {
+            let end = target.end(*slot);
+            end.owner.as_ref() == Some(&end.me) && end.flag.is_none()
+        };
+        let copies = |id: &NodeId| target.view.node(id).is_some_and(|node| matches!(node.role, Role::ReplicaOf(_)));
+        slots.iter().all(arrived) && member_ids(self.from).iter().all(copies)
     }
 
     fn note_half(&mut self, slots: &[Slot], is_clean: impl Fn(Slot) -> bool) {

@@ -11,8 +11,10 @@ use crate::domain::Slot;
 const LISTED: usize = 2_000;
 /// Keys of one slot that one round asks for, at most and at least.
 const LISTED_PER_SLOT: (usize, usize) = (10, 500);
+/// Slots listed in one go.
+const LISTED_AT_ONCE: usize = 16;
 /// Sizes asked for in one go.
-const MEASURED: usize = 200;
+const MEASURED: usize = 50;
 /// Elements of a nested value that are looked at to estimate its size.
 const SAMPLES: u32 = 5;
 /// Taken for the size of what the server does not tell.
@@ -39,12 +41,15 @@ pub(super) type Listings = BTreeMap<Slot, Listing>;
 /// Lists keys of slots with their sizes. `asking`: the server does not own the slots, but imports them.
 pub(super) async fn list_keys(link: &Link, slots: &[Slot], asking: bool) -> Result<Listings, Fault> {
     let each = (LISTED / slots.len().max(1)).clamp(LISTED_PER_SLOT.0, LISTED_PER_SLOT.1);
-    let commands = slots.iter().map(|slot| {
-        let mut get = command(&["CLUSTER", "GETKEYSINSLOT"]);
-        get.arg(slot.get()).arg(each);
-        get
-    });
-    let replies = link.pipeline(commands.collect(), link.timeout()).await?;
+    let mut replies = Vec::with_capacity(slots.len());
+    for few in slots.chunks(LISTED_AT_ONCE) {
+        let commands = few.iter().map(|slot| {
+            let mut get = command(&["CLUSTER", "GETKEYSINSLOT"]);
+            get.arg(slot.get()).arg(each);
+            get
+        });
+        replies.extend(link.pipeline(commands.collect(), link.timeout()).await?);
+    }
     let mut listings = Listings::new();
     for (slot, reply) in slots.iter().zip(replies) {
         let value = reply.map_err(|refusal| link.answered(refusal))?;

@@ -22,6 +22,9 @@ const LISTED_BEFORE: u64 = 20_000;
 /// have what the look saw.
 const LOOK_HOLDS: Duration = Duration::from_secs(1);
 
+/// Slots set in one go: the server answers nobody else meanwhile.
+const SET_AT_ONCE: usize = 16;
+
 /// What `SETSLOT` is told.
 #[derive(Clone, Copy)]
 enum Set<'a> {
@@ -94,7 +97,7 @@ impl Mover<'_> {
             // calling the old primary the owner, and the cluster down.
             let stale = importing.iter().filter(|slot| target.end(**slot).owner.as_ref() != Some(&source.id));
             self.set(target, stale.copied().collect(), Set::Node(&source.id), "import").await?;
-            self.opened |= !importing.is_empty();
+            self.opens(&importing);
             let imported = self.set(target, importing, Set::Importing(&source.id), "import").await?;
             if way == Way::Homeward {
                 // The keys come from the target to the source, which owns the slots.
@@ -103,7 +106,7 @@ impl Mover<'_> {
                 continue;
             }
             let migrating = [imported, take(Step::Migrate)].concat();
-            self.opened |= !migrating.is_empty();
+            self.opens(&migrating);
             let opened = self.set(source, migrating, Set::Migrating(&target.id), "migrate").await?;
             // A slot that was empty when it was looked at is looked at again before it is given away.
             let filled = opened.into_iter().filter(|slot| source.end(*slot).keys > 0).collect();
@@ -184,8 +187,11 @@ impl Mover<'_> {
         if step == "own" && at.taken.elapsed() > LOOK_HOLDS {
             return Err(Fault::Passing("the look that allowed it is too old".to_owned()));
         }
-        let commands = slots.iter().map(|slot| set_slot(*slot, what)).collect();
-        let replies = link.pipeline(commands, link.timeout()).await?;
+        let mut replies = Vec::with_capacity(slots.len());
+        for few in slots.chunks(SET_AT_ONCE) {
+            let commands = few.iter().map(|slot| set_slot(*slot, what)).collect();
+            replies.extend(link.pipeline(commands, link.timeout()).await?);
+        }
         let mut refused = Vec::with_capacity(slots.len());
         for reply in replies {
             match reply {

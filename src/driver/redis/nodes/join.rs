@@ -157,7 +157,12 @@ async fn unknown_to(
 ) -> Result<Option<String>, NodesError> {
     let (survey, own) =
         futures::future::join(survey(servers, topology), async { servers.at(&candidate.address).view().await }).await;
-    let own = own?;
+    // A server that has just met the others prints replicas whose primaries it has not heard of: it is asked again.
+    let own = match own {
+        Ok(own) => own,
+        Err(NodesError::Refused(why)) => return Ok(Some(why)),
+        Err(error) => return Err(error),
+    };
     for shard in &topology.shards {
         if let Some(Err(why)) = survey.nodes.get(&shard.primary.id).map(|node| &node.answer) {
             let at = Address::from(&shard.primary);

@@ -1,5 +1,6 @@
 //! The driver against real servers.
 
+mod away;
 mod crashes;
 mod fixture;
 mod link;
