@@ -25,7 +25,8 @@ pub fn check(topology: &Topology, drift: Option<&DriftView>, settings: &Settings
         }
         text.push('\n');
         for moving in &topology.moving {
-            text += &format!("      slots {} are on their way from {} to {}\n", moving.range, moving.from, moving.to);
+            let (range, from, to) = (moving.range.to_string(), moving.from.as_str(), moving.to.as_str());
+            text.extend(["      slots ", &range, " are on their way from ", from, " to ", to, "\n"]);
         }
         for fault in &faults {
             text.extend(["FAIL  ", &escape(fault), "\n"]);
