@@ -42,6 +42,8 @@ pub struct Hand {
     pub cause: Option<String>,
     /// Between two states, by what the driver said last, and why.
     pub open: BTreeMap<ActionId, String>,
+    /// Why the rollout is held up, as it was committed last.
+    pub told: Option<String>,
     /// The state of the rollout when it was last looked at.
     seen: Option<RolloutState>,
     /// Going on would do harm, and why.
@@ -90,6 +92,7 @@ impl Hand {
             held: BTreeMap::new(),
             cause: None,
             open: BTreeMap::new(),
+            told: None,
             seen: None,
             abort: None,
             since_ms: BTreeMap::new(),
@@ -164,6 +167,11 @@ pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand
         }
         let open = || hand.open.iter().next().map(|(id, why)| format!("action {id}: {why}"));
         if let Some(cause) = hand.cause.clone().or_else(open).filter(|_| rollout.state == RolloutState::Running) {
+            return Step::Block(cause);
+        }
+        let is_ending = matches!(rollout.state, RolloutState::Aborting | RolloutState::RollingBack);
+        let held_up = hand.open.iter().next().map(|(id, why)| format!("action {id}: {why}"));
+        if let Some(cause) = held_up.filter(|cause| is_ending && hand.told.as_ref() != Some(cause)) {
             return Step::Block(cause);
         }
         let opens = opens_at(&record.plan.limits.windows, now).filter(|_| rollout.state == RolloutState::Running);

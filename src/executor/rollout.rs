@@ -251,6 +251,7 @@ impl Carrier {
         }
         let failed_back =
             if let Op::Fail { action, .. } = &op { Some(*action).filter(|id| is_back(record, *id)) } else { None };
+        let told = if let Op::Block { cause, .. } = &op { Some(cause.clone()) } else { None };
         let (ends, aborts) = (matches!(op, Op::Block { .. }), matches!(op, Op::Steer { .. }));
         let reason = hand.abort.clone().filter(|_| aborts);
         let caller = Caller { reason, ..self.caller.clone() };
@@ -262,7 +263,7 @@ impl Carrier {
                     hand.hold(id, self.now_ms());
                 }
                 if ends {
-                    hand.cause = None;
+                    (hand.cause, hand.told) = (None, told);
                 }
                 if aborts {
                     hand.abort = None;

@@ -1,6 +1,7 @@
 //! Actions that a driver gives up, actions that it must leave open, and the fence before the first of a term.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::domain::Topology;
@@ -94,13 +95,16 @@ async fn what_stays_open_blocks_the_rollout_and_is_asked_again_until_it_is_close
 
 #[tokio::test]
 async fn what_stays_open_is_taken_back_once_the_rollout_ends() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (seen, back) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
     let driver = scripted({
-        let seen = Arc::clone(&seen);
+        let (seen, gone) = (Arc::clone(&seen), Arc::clone(&back));
         move |job, _| {
             seen.lock().unwrap().push((job.action.id, job.ending));
             at_once(match (job.action.id, job.ending) {
                 (ActionId(1), false) => Err(DriverError::Open("slot 0 is open".to_owned())),
+                (ActionId(1), true) if !gone.load(Ordering::Relaxed) => {
+                    Err(DriverError::Open("slot 0 cannot be taken back".to_owned()))
+                }
                 (ActionId(1), true) => Err(DriverError::Halt("slot 0 is with its source again".to_owned())),
                 _ => Ok(()),
             })
@@ -109,6 +113,13 @@ async fn what_stays_open_is_taken_back_once_the_rollout_ends() {
     let stage = Stage::start(Arc::new(driver), 4, |_| {}).await;
     stage.until_rollout(RolloutState::Blocked).await;
     stage.steer(SteerVerb::Abort, &[]).await;
+    let cause = "action a-1: slot 0 cannot be taken back";
+    let told = |cluster: &Cluster| {
+        let rollout = cluster.plans[&id::<PlanId>("p-1")].rollout.as_ref().unwrap();
+        rollout.state == RolloutState::Aborting && rollout.cause.as_deref() == Some(cause)
+    };
+    stage.until("told why it does not end", told).await;
+    back.store(true, Ordering::Relaxed);
     stage.until_rollout(RolloutState::Aborted).await;
     assert_eq!(stage.rollout().state_of(ActionId(1)), Some(ActionState::Failed));
     assert_eq!(stage.owner(0).as_str(), "a");

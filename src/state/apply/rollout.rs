@@ -95,11 +95,15 @@ pub(super) fn throttle(cluster: &mut Cluster, id: &PlanId, pace: Option<u32>) ->
 
 pub(super) fn block(cluster: &mut Cluster, id: &PlanId, cause: &str) -> Result<Step, Rejection> {
     let rollout = running(cluster, id, "block")?;
-    let state = rollout.state.after(RolloutVerb::Block).ok_or_else(|| refuse_rollout(rollout, "block"))?;
+    // One that is ending goes on with that: only why it cannot is kept.
+    let ends = matches!(rollout.state, RolloutState::Aborting | RolloutState::RollingBack);
+    let state = if ends { Some(rollout.state) } else { rollout.state.after(RolloutVerb::Block) };
+    let state = state.ok_or_else(|| refuse_rollout(rollout, "block"))?;
     let rollout = running_mut(cluster, id)?;
     rollout.state = state;
     rollout.cause = Some(cut(cause, TEXT_MAX_BYTES));
-    let summary = format!("rollout blocked: {}", cut(cause, TEXT_MAX_BYTES));
+    let verb = if ends { "held up" } else { "blocked" };
+    let summary = format!("rollout {verb}: {}", cut(cause, TEXT_MAX_BYTES));
     Ok(rollout_step(cluster, id, summary))
 }
 
