@@ -1,5 +1,5 @@
-//! The atomic protocols against two scripted nodes, which answer as Valkey 9 and Redis 8.4 are documented to. No server of
-//! either kind is at hand here: `SLOTKEEPER_TEST_VALKEY` and `SLOTKEEPER_TEST_REDIS84` name one where there is.
+//! The atomic protocols against two scripted nodes, which answer as Valkey 9 and Redis 8.4 are documented to: these tests
+//! have never seen a real server of either kind.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
