@@ -6,6 +6,7 @@ mod next;
 mod observe;
 mod pace;
 mod rollout;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tracing::{info, warn};
 pub use self::observe::observe;
 
 use self::rollout::Carrier;
+use self::terms::each_term;
 use crate::controller::{Caller, ControlError, Controller, Op};
 use crate::domain::{ClusterName, DriverKind};
 use crate::driver::Driver;
@@ -48,24 +50,8 @@ pub fn spawn(controller: Controller, drivers: Drivers, mut stop: watch::Receiver
 }
 
 async fn run(controller: Controller, drivers: Arc<Drivers>) {
-    let mut leading = controller.leading();
-    loop {
-        let term = *leading.borrow_and_update();
-        let ended = match term {
-            None => leading.changed().await,
-            Some(term) => {
-                tokio::select! {
-                    // Dropping the future ends every task of the term at once.
-                    changed = leading.changed() => changed,
-                    () = lead(&controller, &drivers, term) => Ok(()),
-                }
-            }
-        };
-        drivers.values().for_each(|driver| driver.step_down());
-        if ended.is_err() {
-            return;
-        }
-    }
+    let step_down = || drivers.values().for_each(|driver| driver.step_down());
+    each_term(&controller, |term| lead(&controller, &drivers, term), step_down).await;
 }
 
 /// One term of leadership: a task per cluster whose rollout is under way.

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::debug;
 
+use super::terms::each_term;
 use crate::controller::Controller;
 use crate::domain::ClusterName;
 
@@ -27,23 +28,7 @@ pub fn observe(controller: Controller, every: Duration, mut stop: watch::Receive
 }
 
 async fn run(controller: Controller, every: Duration) {
-    let mut leading = controller.leading();
-    loop {
-        let term = *leading.borrow_and_update();
-        let ended = match term {
-            None => leading.changed().await,
-            Some(term) => {
-                tokio::select! {
-                    changed = leading.changed() => changed,
-                    () = lead(&controller, every, term) => Ok(()),
-                }
-            }
-        };
-        controller.forget_observed(|_| false);
-        if ended.is_err() {
-            return;
-        }
-    }
+    each_term(&controller, |term| lead(&controller, every, term), || controller.forget_observed(|_| false)).await;
 }
 
 async fn lead(controller: &Controller, every: Duration, term: u64) {
