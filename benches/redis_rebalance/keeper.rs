@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use super::Care;
 use super::cluster::Cluster;
 use super::server::until;
 
@@ -18,12 +19,16 @@ pub struct Prepared {
 }
 
 /// Starts a controller, adopts the cluster, adds the server, and approves the plan for it.
-pub fn prepare(folder: &Path, cluster: &Cluster, new: usize) -> Prepared {
+pub fn prepare(folder: &Path, cluster: &Cluster, new: usize, care: Care) -> Prepared {
     let listen = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let log = std::fs::File::create(folder.join("controller.log")).expect("a file");
+    let config = folder.join("slotkeeper.toml");
+    std::fs::write(&config, format!("[redis]\nbusy_us = {}\n", care.busy_us)).expect("a file");
     let child = Command::new(BINARY)
-        .args(["dev", "--listen", &listen.to_string(), "--data-dir"])
+        .args(["serve", "--insecure-dev", "--listen", &listen.to_string(), "--data-dir"])
         .arg(folder.join("controller"))
+        .arg("--config")
+        .arg(config)
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a handle"))
         .stderr(log)
@@ -33,6 +38,8 @@ pub fn prepare(folder: &Path, cluster: &Cluster, new: usize) -> Prepared {
     until("the controller is ready", || prepared.call(&["cluster", "show", "default"]).map(drop));
     let seed = cluster.servers[0].address().to_string();
     prepared.must(&["cluster", "import", "--seed", &seed]);
+    let moves = care.moves_per_target.to_string();
+    prepared.must(&["cluster", "configure", "default", "--moves-per-target", &moves]);
     let added = prepared.must(&["node", "add", &cluster.servers[new].address().to_string()]);
     let plan = &added["plan"];
     plan["id"].as_str().expect("a plan").clone_into(&mut prepared.plan);

@@ -1,12 +1,17 @@
 //! The table `[redis]` of the configuration: how the controller reaches Redis and Valkey servers.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::config::{ConfigError, is_world_readable};
 use crate::driver::redis::{Credentials, Failpoints, Networks, Secret, Settings, Tls};
+
+/// Less is not more than the way there and back; with more, clients wait longer than for a slow command.
+const BUSY_US: RangeInclusive<u64> = 50..=100_000;
 
 /// How servers are reached, as it is written in the file. Nothing is read yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -18,6 +23,7 @@ pub struct RedisTable {
     #[serde(default)]
     allow_networks: Vec<String>,
     big_key_bytes: Option<u64>,
+    busy_us: Option<u64>,
     #[serde(default)]
     fence_with_acl: bool,
 }
@@ -53,12 +59,16 @@ impl RedisTable {
         for network in &self.allow_networks {
             allowed.push(network.parse().map_err(|why: String| inconsistent(&format!("allow_networks: {why}")))?);
         }
+        if self.busy_us.is_some_and(|busy| !BUSY_US.contains(&busy)) {
+            return Err(inconsistent(&format!("busy_us is not in {} to {}", BUSY_US.start(), BUSY_US.end())));
+        }
         let defaults = Settings::default();
         Ok(Settings {
             credentials,
             tls: self.tls.as_ref().map(TlsTable::load).transpose()?,
             networks: Networks { allowed, own },
             big_key_bytes: self.big_key_bytes.unwrap_or(defaults.big_key_bytes),
+            busy: self.busy_us.map_or(defaults.busy, Duration::from_micros),
             fence_with_acl: self.fence_with_acl,
             failpoints: failpoints(),
             ..defaults
@@ -155,6 +165,8 @@ mod tests {
         assert_eq!(settings.credentials.as_ref().unwrap().password.expose(), "canary");
         assert!(!format!("{settings:?}").contains("canary"));
         assert_eq!(settings.networks.allowed.len(), 1);
+        assert_eq!(load("busy_us = 300").unwrap().busy, Duration::from_micros(300));
+        assert!(load("busy_us = 49").unwrap_err().contains("busy_us is not in 50 to 100000"));
         assert_eq!(load("").unwrap().big_key_bytes, 64 << 20);
         for (text, why) in [
             ("username = \"mover\"\n".to_owned(), "needs password_file"),

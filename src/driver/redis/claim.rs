@@ -153,7 +153,8 @@ impl Claim<'_> {
             trusted: &BTreeMap::new(),
             homeward: !owns,
         };
-        match drain.run(&[slot], &mut Listings::new(), &mut Pace::new()).await?.remove(&slot) {
+        match drain.run(&[slot], &mut Listings::new(), &mut Pace::new(self.links.settings().busy)).await?.remove(&slot)
+        {
             Some(Drained::Halted(why)) => Err(Fault::Lasting(format!("slot {slot}: {why}"))),
             Some(Drained::Again(why)) => Err(Fault::Passing(why)),
             Some(Drained::Emptied) | None => Ok(()),

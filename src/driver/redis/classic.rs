@@ -104,7 +104,7 @@ impl<'a> Mover<'a> {
             hints: (from.primary.id.clone(), to.primary.id.clone()),
             trusted: BTreeMap::new(),
             listings: Listings::new(),
-            pace: Pace::new(),
+            pace: Pace::new(links.settings().busy),
             refused: BTreeMap::new(),
             halted: BTreeMap::new(),
             opened: false,

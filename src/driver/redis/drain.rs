@@ -88,7 +88,7 @@ impl Drain<'_> {
                 slots.iter().filter(left).filter(|slot| !known.contains_key(slot)).copied().collect();
             if !unlisted.is_empty() {
                 self.job.lease.held().await;
-                known.extend(list_keys(&link, &unlisted, self.homeward).await?);
+                known.extend(list_keys(&link, &unlisted, self.links.settings().busy, self.homeward).await?);
             }
             let mut batches = Vec::new();
             for slot in slots.iter().filter(left).copied().collect::<Vec<_>>() {

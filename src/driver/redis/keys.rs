@@ -1,8 +1,10 @@
 //! The keys of slots on one server: which there are, and how large.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use super::link::Link;
+use super::pace::at_once;
 use super::sight::Fault;
 use super::value::{bytes, command, list, number, shown};
 use crate::domain::Slot;
@@ -11,10 +13,9 @@ use crate::domain::Slot;
 const LISTED: usize = 2_000;
 /// Keys of one slot that one round asks for, at most and at least.
 const LISTED_PER_SLOT: (usize, usize) = (10, 500);
-/// Slots listed in one go.
-const LISTED_AT_ONCE: usize = 16;
-/// Sizes asked for in one go.
-const MEASURED: usize = 50;
+/// About what one `CLUSTER GETKEYSINSLOT` of a few keys and one `MEMORY USAGE` take, with their replies.
+const LISTING: Duration = Duration::from_micros(60);
+const MEASURING: Duration = Duration::from_micros(20);
 /// Elements of a nested value that are looked at to estimate its size.
 const SAMPLES: u32 = 5;
 /// Taken for the size of what the server does not tell.
@@ -38,11 +39,12 @@ pub(super) struct Listing {
 /// The listings of slots.
 pub(super) type Listings = BTreeMap<Slot, Listing>;
 
-/// Lists keys of slots with their sizes. `asking`: the server does not own the slots, but imports them.
-pub(super) async fn list_keys(link: &Link, slots: &[Slot], asking: bool) -> Result<Listings, Fault> {
+/// Lists keys of slots with their sizes. `busy`: how long the server may be kept from its clients at a time. `asking`: it does
+/// not own the slots, but imports them.
+pub(super) async fn list_keys(link: &Link, slots: &[Slot], busy: Duration, asking: bool) -> Result<Listings, Fault> {
     let each = (LISTED / slots.len().max(1)).clamp(LISTED_PER_SLOT.0, LISTED_PER_SLOT.1);
     let mut replies = Vec::with_capacity(slots.len());
-    for few in slots.chunks(LISTED_AT_ONCE) {
+    for few in slots.chunks(at_once(busy, LISTING)) {
         let commands = few.iter().map(|slot| {
             let mut get = command(&["CLUSTER", "GETKEYSINSLOT"]);
             get.arg(slot.get()).arg(each);
@@ -65,13 +67,13 @@ pub(super) async fn list_keys(link: &Link, slots: &[Slot], asking: bool) -> Resu
         let keys = names.into_iter().map(|name| Key { name: name.to_vec(), bytes: UNKNOWN_BYTES }).collect();
         listings.insert(*slot, Listing { keys, complete });
     }
-    measure(link, &mut listings, asking).await?;
+    measure(link, &mut listings, busy, asking).await?;
     Ok(listings)
 }
 
-async fn measure(link: &Link, listings: &mut Listings, asking: bool) -> Result<(), Fault> {
+async fn measure(link: &Link, listings: &mut Listings, busy: Duration, asking: bool) -> Result<(), Fault> {
     let mut keys: Vec<&mut Key> = listings.values_mut().flat_map(|listing| listing.keys.iter_mut()).collect();
-    for chunk in keys.chunks_mut(MEASURED) {
+    for chunk in keys.chunks_mut(at_once(busy, MEASURING)) {
         let mut commands = Vec::with_capacity(2 * chunk.len());
         for key in chunk.iter() {
             if asking {

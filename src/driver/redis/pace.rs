@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long the source may be kept from its clients at a time. `MIGRATE` blocks it.
-const BLOCKED: Duration = Duration::from_millis(1);
 /// Bytes of a value that cost about as much as one more key.
 const BYTES_PER_WEIGHT: u64 = 2048;
 /// Bounds of what is learned: nanoseconds for one key.
 const COST_MIN_NS: u64 = 2_000;
 const COST_MAX_NS: u64 = 50_000_000;
+
+/// How many commands that take so long each keep a server busy no longer than that.
+pub(super) fn at_once(busy: Duration, each: Duration) -> usize {
+    usize::try_from(busy.as_nanos() / each.as_nanos()).unwrap_or(usize::MAX).max(1)
+}
 
 /// What a key weighs: itself, and its bytes.
 pub(super) const fn weight(bytes: u64) -> u64 {
@@ -23,18 +26,19 @@ pub(super) const fn weight(bytes: u64) -> u64 {
 /// Learns how long the source needs for a key.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
+    busy: Duration,
     cost_ns: u64,
 }
 
 impl Pace {
-    /// Careful at first.
-    pub(super) const fn new() -> Self {
-        Self { cost_ns: 100_000 }
+    /// Careful at first. `busy`: how long the source may be kept from its clients at a time; `MIGRATE` blocks it.
+    pub(super) const fn new(busy: Duration) -> Self {
+        Self { busy, cost_ns: 100_000 }
     }
 
     /// How much may be sent in one go.
     pub(super) fn weight_max(&self) -> u64 {
-        (u64::try_from(BLOCKED.as_nanos()).expect("milliseconds") / self.cost_ns).clamp(1, 1000)
+        (u64::try_from(self.busy.as_nanos()).unwrap_or(u64::MAX) / self.cost_ns).clamp(1, 1000)
     }
 
     /// So much took so long.
@@ -80,8 +84,10 @@ mod tests {
 
     #[test]
     fn a_batch_stays_below_what_clients_notice() {
-        let mut pace = Pace::new();
+        let mut pace = Pace::new(Duration::from_millis(1));
         assert_eq!(pace.weight_max(), 10);
+        assert_eq!(Pace::new(Duration::from_micros(300)).weight_max(), 3);
+        assert_eq!(Pace::new(Duration::from_micros(50)).weight_max(), 1, "never none");
         for _ in 0..50 {
             pace.learn(100, Duration::from_millis(1));
         }
@@ -96,6 +102,12 @@ mod tests {
             pace.learn(u64::MAX, Duration::ZERO);
         }
         assert_eq!(pace.weight_max(), 500, "never all");
+    }
+
+    #[test]
+    fn commands_in_one_go_follow_from_what_each_takes() {
+        let (busy, each) = (Duration::from_micros(300), Duration::from_micros(60));
+        assert_eq!((at_once(busy, each), at_once(each, busy), at_once(each, each)), (5, 1, 1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -69,6 +69,8 @@ pub struct Settings {
     pub networks: Networks,
     /// Larger keys are moved only when the warning `big-key` was acknowledged: their move blocks both servers.
     pub big_key_bytes: u64,
+    /// How long a server may be kept from its clients at a time: what is sent to it in one go is cut to that.
+    pub busy: Duration,
     /// One ACL user per term: what a deposed leader still sends is refused. For servers whose users are kept by nothing
     /// else, and where [`Self::credentials`] may change them.
     pub fence_with_acl: bool,
@@ -87,6 +89,7 @@ impl Default for Settings {
             tls: None,
             networks: Networks::default(),
             big_key_bytes: 64 << 20,
+            busy: Duration::from_millis(1),
             fence_with_acl: false,
             connect_timeout: Duration::from_secs(2),
             call_timeout: Duration::from_secs(5),

@@ -8,6 +8,7 @@ use super::classic::{Mover, Pair, Todo, Way};
 use super::drain::Drain;
 use super::keys::{Listings, list_keys, too_big};
 use super::link::{LinkError, Reply};
+use super::pace::at_once;
 use super::protocol::Step;
 use super::sight::{Fault, Sight};
 use super::value::command;
@@ -22,8 +23,8 @@ const LISTED_BEFORE: u64 = 20_000;
 /// have what the look saw.
 const LOOK_HOLDS: Duration = Duration::from_secs(1);
 
-/// Slots set in one go: the server answers nobody else meanwhile.
-const SET_AT_ONCE: usize = 16;
+/// About what one `SETSLOT` takes, with what the server does after it; it answers nobody else meanwhile.
+const SETTING: Duration = Duration::from_micros(60);
 
 /// What `SETSLOT` is told.
 #[derive(Clone, Copy)]
@@ -52,7 +53,7 @@ impl Mover<'_> {
         }
         let listed = async {
             let link = self.links.own(&self.job.cluster, &pair.source.node).await?;
-            list_keys(&link, &slots, false).await
+            list_keys(&link, &slots, self.links.settings().busy, false).await
         };
         // A fault here is met again where it counts.
         let listings: Listings = listed.await.ok()?;
@@ -188,7 +189,7 @@ impl Mover<'_> {
             return Err(Fault::Passing("the look that allowed it is too old".to_owned()));
         }
         let mut replies = Vec::with_capacity(slots.len());
-        for few in slots.chunks(SET_AT_ONCE) {
+        for few in slots.chunks(at_once(self.links.settings().busy, SETTING)) {
             let commands = few.iter().map(|slot| set_slot(*slot, what)).collect();
             replies.extend(link.pipeline(commands, link.timeout()).await?);
         }
