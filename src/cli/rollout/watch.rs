@@ -17,7 +17,7 @@ use crate::wire::plan::ActionKindView;
 use crate::wire::{RolloutAction, RolloutView};
 
 /// Time between two looks.
-const EVERY: Duration = Duration::from_millis(250);
+const EVERY: Duration = Duration::from_millis(100);
 /// How long no controller may answer before the watch gives up. The rollout goes on meanwhile.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
