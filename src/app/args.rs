@@ -67,6 +67,11 @@ pub struct DevArgs {
     /// keep their keys in --data-dir
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
     pub with_redis: Option<u16>,
+    /// The servers of --with-redis take the first free ports from this one on, and the ports 10000 above those; they have the
+    /// same at the next start
+    #[arg(long, default_value_t = 7001, value_name = "BASE", requires = "with_redis",
+        value_parser = clap::value_parser!(u16).range(1024..=55000))]
+    pub redis_port: u16,
 }
 
 /// Runs a program that ends when the process that started it does. `dev` starts its servers with it.

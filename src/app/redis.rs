@@ -26,6 +26,7 @@ pub struct RedisTable {
     busy_us: Option<u64>,
     #[serde(default)]
     fence_with_acl: bool,
+    observe_interval_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,7 +38,25 @@ struct TlsTable {
     server_name: Option<String>,
 }
 
+/// How often the leader looks at the nodes of every cluster, unless told otherwise, and the bounds of that.
+const OBSERVE_MS: u64 = 1_000;
+const OBSERVE_MS_MIN: u64 = 100;
+const OBSERVE_MS_MAX: u64 = 60_000;
+
 impl RedisTable {
+    /// How often the leader looks at the nodes of every cluster.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the key.
+    pub fn observe_every(&self) -> Result<Duration, ConfigError> {
+        match self.observe_interval_ms.unwrap_or(OBSERVE_MS) {
+            ms @ OBSERVE_MS_MIN..=OBSERVE_MS_MAX => Ok(Duration::from_millis(ms)),
+            ms => Err(ConfigError::Inconsistent(format!(
+                "[redis] observe_interval_ms {ms} is not in {OBSERVE_MS_MIN}..={OBSERVE_MS_MAX}"
+            ))),
+        }
+    }
+
     /// Reads the files that the table names. `own`: where this controller listens, which is never dialled.
     ///
     /// # Errors
@@ -168,6 +187,13 @@ mod tests {
         assert_eq!(load("busy_us = 300").unwrap().busy, Duration::from_micros(300));
         assert!(load("busy_us = 49").unwrap_err().contains("busy_us is not in 50 to 100000"));
         assert_eq!(load("").unwrap().big_key_bytes, 64 << 20);
+        let every = |text: &str| toml::from_str::<RedisTable>(text).unwrap().observe_every();
+        assert_eq!(every("").unwrap(), Duration::from_secs(1));
+        assert_eq!(every("observe_interval_ms = 250").unwrap(), Duration::from_millis(250));
+        for bad in [0, 99, 60_001] {
+            let told = every(&format!("observe_interval_ms = {bad}")).unwrap_err().to_string();
+            assert!(told.contains(&format!("observe_interval_ms {bad} is not in 100..=60000")), "{told}");
+        }
         for (text, why) in [
             ("username = \"mover\"\n".to_owned(), "needs password_file"),
             ("password_file = \"/nowhere/secret\"\n".to_owned(), "/nowhere/secret"),

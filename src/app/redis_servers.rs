@@ -16,8 +16,9 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 use super::args::TetherArgs;
 use crate::domain::{Address, Host};
 
-/// The first port that is tried, as in the documentation of Redis Cluster.
-const FIRST_PORT: u16 = 7001;
+/// The program of a server, and what to do where it is missing.
+const PROGRAM: &str = "redis-server";
+const HINT: &str = "install it (Debian: apt-get install redis-server), or start without --with-redis";
 /// Where the servers talk to each other, counted from the port of clients.
 const BUS: u16 = 10_000;
 /// How long the servers may take to start and to find each other.
@@ -47,14 +48,15 @@ impl RedisServers {
     /// # Errors
     /// When redis-server is not installed, a port is taken, another number of servers is there already, or a server does
     /// not start, with its log.
-    pub fn start(folder: &Path, count: u16) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    pub fn start(folder: &Path, count: u16, base: u16) -> anyhow::Result<Self> {
+        demand_program()?;
         let mut ports = ports_in(folder)?;
         let fresh = !folder.join(FORMED).exists();
         if fresh && ports.len() != usize::from(count) {
             // An earlier start came to nothing.
-            ports = free_ports(count)?;
+            ports = free_ports(count, base)?;
         }
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         ensure!(
             ports.len() == usize::from(count),
             "{} holds {} servers: start with --with-redis {}, or with another --data-dir",
@@ -118,13 +120,18 @@ impl Server {
     fn launch(folder: &Path, port: u16) -> anyhow::Result<Self> {
         for port in [port, port + BUS] {
             let address = (Ipv4Addr::LOCALHOST, port);
-            TcpListener::bind(address).with_context(|| format!("a server of --with-redis needs port {port}"))?;
+            TcpListener::bind(address).with_context(|| {
+                format!(
+                    "a server of --with-redis needs port {port}, which it had before: end what listens there, or start \
+                     over with another --data-dir and --redis-port"
+                )
+            })?;
         }
         std::fs::create_dir_all(folder)?;
         let log = File::options().create(true).append(true).open(folder.join("redis.log"))?;
         let port_text = port.to_string();
         let child = Command::new(std::env::current_exe().context("the path of this program")?)
-            .args(["tether", "--parent", &std::process::id().to_string(), "--", "redis-server", "--port", &port_text])
+            .args(["tether", "--parent", &std::process::id().to_string(), "--", PROGRAM, "--port", &port_text])
             .args(["--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-allow-replica-migration", "no"])
             .args(["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no"])
             // Ctrl-C at the terminal is for the controller, which then ends them.
@@ -165,9 +172,22 @@ impl Server {
     }
 }
 
+/// Says what to install before anything is made.
+fn demand_program() -> anyhow::Result<()> {
+    let mut asked = Command::new(PROGRAM);
+    asked.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match asked.status() {
+        Ok(_) => Ok(()),
+        Err(fault) => bail!("--with-redis starts {PROGRAM}, which cannot be run ({fault}): {HINT}"),
+    }
+}
+
 /// Servers that were made before: each has a folder named by its port.
 fn ports_in(folder: &Path) -> anyhow::Result<Vec<u16>> {
     let mut ports = Vec::new();
+    if !folder.exists() {
+        return Ok(ports);
+    }
     for entry in std::fs::read_dir(folder)? {
         ports.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u16>().ok()));
     }
@@ -176,13 +196,14 @@ fn ports_in(folder: &Path) -> anyhow::Result<Vec<u16>> {
 }
 
 /// Ports that nobody has now, nor those of the bus.
-fn free_ports(count: u16) -> anyhow::Result<Vec<u16>> {
+fn free_ports(count: u16, base: u16) -> anyhow::Result<Vec<u16>> {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let found: Vec<u16> = (FIRST_PORT..u16::MAX - BUS)
-        .filter(|port| is_free(*port) && is_free(port + BUS))
-        .take(usize::from(count))
-        .collect();
-    ensure!(found.len() == usize::from(count), "no free ports from {FIRST_PORT} on");
+    let found: Vec<u16> =
+        (base..u16::MAX - BUS).filter(|port| is_free(*port) && is_free(port + BUS)).take(usize::from(count)).collect();
+    ensure!(
+        found.len() == usize::from(count),
+        "no {count} free ports from {base} on (each with the one 10000 above it): choose others with --redis-port"
+    );
     Ok(found)
 }
 
@@ -241,7 +262,6 @@ pub fn tether(args: &TetherArgs) -> ExitCode {
         Ok(()) => Command::new(&args.command[0]).args(&args.command[1..]).exec(),
         Err(fault) => fault.into(),
     };
-    let hint = "install it (Debian: apt-get install redis-server), or start without --with-redis";
-    let _ = writeln!(std::io::stderr(), "{}: {fault}; {hint}", args.command[0]);
+    let _ = writeln!(std::io::stderr(), "{}: {fault}; {HINT}", args.command[0]);
     ExitCode::FAILURE
 }

@@ -37,9 +37,6 @@ const EXIT_STORE: u8 = 10;
 /// How long a group may take to take this member in.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often the leader looks at the nodes of every cluster.
-const OBSERVE_EVERY: Duration = Duration::from_secs(1);
-
 /// How often, and how far apart, the servers of `dev` are asked for their cluster: they may not agree at once.
 const ADOPT_TRIES: u32 = 20;
 const ADOPT_PAUSE: Duration = Duration::from_millis(500);
@@ -63,14 +60,14 @@ pub fn serve(args: ServeArgs) -> ExitCode {
 #[must_use]
 pub fn dev(args: DevArgs) -> ExitCode {
     let data_dir = args.data_dir.display().to_string();
-    let count = args.with_redis;
+    let (count, base) = (args.with_redis, args.redis_port);
     let mut config = match Config::of_dev(args) {
         Ok(config) => config,
         Err(fault) => return refuse(&fault),
     };
     telemetry::start(config.log_format, "warn,openraft=error");
     // Started from this thread, which lives as long as the process; and ended after the controller.
-    let started = count.map(|count| RedisServers::start(&config.data_dir.join("redis"), count)).transpose();
+    let started = count.map(|count| RedisServers::start(&config.data_dir.join("redis"), count, base)).transpose();
     match started {
         Ok(servers) => {
             config.seed = servers.as_ref().map(RedisServers::seed);
@@ -149,6 +146,7 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     let mut interrupt = signal(SignalKind::interrupt())?;
     let own = std::iter::once(config.listen).chain(config.peer_listen).collect();
     let redis = config.redis.load(own).map_err(|fault| OpenError::Config(fault.to_string()))?;
+    let observe_every = config.redis.observe_every().map_err(|fault| OpenError::Config(fault.to_string()))?;
     let links = Arc::new(Links::new(redis));
     // Bound before the store is opened, so that a second process on the same ports touches nothing.
     let listener = bind(config.listen).await?;
@@ -170,7 +168,7 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     let drivers = executor::drivers([Arc::new(Flip) as Arc<dyn Driver>, Arc::new(Manual), Arc::new(Redis::new(links))]);
     controller.set_drivers(drivers.clone());
     let mut tasks = vec![
-        executor::observe(controller.clone(), OBSERVE_EVERY, stopping.clone()),
+        executor::observe(controller.clone(), observe_every, stopping.clone()),
         controller.spawn_background(stopping.clone()),
         executor::spawn(controller.clone(), drivers, stopping.clone()),
     ];

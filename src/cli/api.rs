@@ -94,6 +94,7 @@ impl Api {
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Self {
         let exit = match &error {
+            ClientError::Problem(problem) if problem.code == "node-unreachable" => Exit::Unavailable,
             ClientError::Problem(problem) => of_status(problem.status),
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } => Exit::Unavailable,
             ClientError::Config { .. } => Exit::Invalid,

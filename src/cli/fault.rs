@@ -19,7 +19,7 @@ pub enum Exit {
     Denied = 4,
     /// What was named is not there.
     NotFound = 5,
-    /// No controller answered, or not in time.
+    /// No controller answered, or not in time; or a node that it asked did not.
     Unavailable = 6,
     /// The rollout ended aborted or rolled back, or is blocked.
     RolloutStopped = 7,

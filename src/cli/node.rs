@@ -32,7 +32,7 @@ pub enum NodeCommand {
     /// Change address or zone of a node
     Set(SetArgs),
     /// Remove a node that owns nothing
-    Remove(NodeArgs),
+    Remove(RemoveArgs),
 }
 
 /// A node.
@@ -41,6 +41,17 @@ pub struct NodeArgs {
     /// Id, a unique beginning of it, or HOST:PORT
     #[arg(value_name = "NODE")]
     pub node: String,
+}
+
+/// A node to remove.
+#[derive(Args, Clone, Debug)]
+pub struct RemoveArgs {
+    /// Id, a unique beginning of it, or HOST:PORT
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// Why, for the audit.
+    #[command(flatten)]
+    pub reason: ReasonArgs,
 }
 
 /// A new node.
@@ -144,7 +155,9 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
             can_ask(settings)?;
             let node = api.call(cluster.node(&api.node(&args.node)?))?;
             confirm(settings, &format!("Remove node {} from cluster {}?", node.id, settings.cluster))?;
-            let removed = api.call(cluster.remove_node(&node.id, node.revision))?;
+            let because = args.reason.text()?.map(|reason| cluster.because(reason));
+            let handle = because.as_ref().unwrap_or(cluster);
+            let removed = api.call(handle.remove_node(&node.id, node.revision))?;
             if settings.output.is_for_people() {
                 let text = format!("Node {} is removed; epoch {}.\n", removed.removed, removed.epoch);
                 settings.output.sentences(&(text + &notes(&removed.notes)))
@@ -156,8 +169,19 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
 }
 
 fn add(args: &AddArgs, settings: &Settings) -> Result<(), Fault> {
+    let body = asked(args)?;
+    let api = Api::open(settings)?;
+    answer(&api.call(api.cluster.add_node(&body))?, "is added", settings)
+}
+
+/// The node that is to be added.
+fn asked(args: &AddArgs) -> Result<NodeAdd, Fault> {
+    if let Some((at, more)) = args.address.split_once(',') {
+        let flags = "--name, --zone, --weight, --shard and --replica-of (HOST:PORT,name=N is for plan create --add)";
+        return Err(Fault::invalid(format!("{:?}: {at} is the address; say {more:?} with {flags}", args.address)));
+    }
     let (host, port) = address(&args.address)?;
-    let body = NodeAdd {
+    Ok(NodeAdd {
         name: parse(args.name.as_deref())?,
         host,
         port,
@@ -167,9 +191,7 @@ fn add(args: &AddArgs, settings: &Settings) -> Result<(), Fault> {
         replica_of: parse(args.replica_of.as_deref())?,
         propose: if args.no_propose { Some(false) } else { None },
         reason: args.reason.text()?,
-    };
-    let api = Api::open(settings)?;
-    answer(&api.call(api.cluster.add_node(&body))?, "is added", settings)
+    })
 }
 
 fn set(args: &SetArgs, api: &Api, settings: &Settings) -> Result<(), Fault> {
@@ -286,6 +308,23 @@ fn address(text: &str) -> Result<(Host, NonZeroU16), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_belongs_into_flags_is_told_apart_from_the_address() {
+        let reason = ReasonArgs::default();
+        let args = AddArgs {
+            address: "127.0.0.1:6379,name=x".to_owned(),
+            name: None,
+            zone: None,
+            weight: None,
+            shard: None,
+            replica_of: None,
+            no_propose: false,
+            reason,
+        };
+        let Err(Fault::Exit(_, why)) = asked(&args) else { panic!("it is no address") };
+        assert!(why.contains("127.0.0.1:6379 is the address") && why.contains("--name"), "{why}");
+    }
 
     #[test]
     fn nodes_are_told_in_one_word() {

@@ -149,6 +149,7 @@ fn show(rollout: &RolloutView, settings: &Settings) -> Result<(), Fault> {
         return settings.output.json(rollout);
     }
     let mut text = format!("Rollout of {}: {}\n", rollout.plan, line(rollout));
+    text += &advice_line(rollout.advice.as_deref());
     let _ = writeln!(text, "started by {} {}", rollout.started_by.name, rollout.started_at);
     if let Some(ended) = rollout.ended_at {
         let _ = writeln!(text, "ended {ended}");
@@ -164,6 +165,9 @@ fn show(rollout: &RolloutView, settings: &Settings) -> Result<(), Fault> {
     }
     for action in &rollout.actions {
         let _ = writeln!(text, "  {}", watch::action_line(action));
+        if action.advice != rollout.advice {
+            text += &advice_line(action.advice.as_deref());
+        }
     }
     settings.output.sentences(&text)
 }
@@ -195,6 +199,11 @@ fn line(rollout: &RolloutView) -> String {
         let _ = write!(text, ": {}", escape(cause));
     }
     text
+}
+
+/// What to do, on a line of its own.
+fn advice_line(advice: Option<&str>) -> String {
+    advice.map_or_else(String::new, |advice| format!("      do: {}\n", escape(advice)))
 }
 
 /// How the state ends a watch, if it does.

@@ -264,6 +264,11 @@ fn rank(cluster: &Cluster, node: &NodeId) -> u8 {
 
 /// The difference between what is desired and what is.
 fn intent(cluster: &Cluster, changes: &[Change], propose: &Propose) -> Intent {
+    if propose.repair {
+        // What else is wanted waits for a plan of its own.
+        let (goal, reason) = (propose.goal, propose.reason.clone());
+        return Intent { goal, add: vec![], drain: vec![], reweight: vec![], reason, placement: propose.placement };
+    }
     let counts: BTreeMap<&ShardId, u32> = cluster.table.shards().iter().zip(cluster.table.counts()).collect();
     let slots = |shard: &Shard| counts.get(&shard.id).copied().unwrap_or(0);
     let shards = || cluster.shards.values().map(|shard| &shard.value);

@@ -16,6 +16,9 @@ pub enum ControlError {
     /// No leader, or this member does not know enough yet: try again.
     #[error("unavailable: {0}")]
     Unavailable(String),
+    /// A node does not answer, or nodes did not come to agree in time; nothing changed here.
+    #[error("{0}")]
+    NodeUnreachable(String),
     /// No answer in time: the outcome is unknown; retry with the same idempotency key.
     #[error("timed out; the outcome is unknown")]
     Timeout,

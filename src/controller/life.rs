@@ -7,7 +7,10 @@ use crate::driver::nodes::{Candidate, NodesError};
 
 impl From<NodesError> for ControlError {
     fn from(error: NodesError) -> Self {
-        Rejection::conflict(error.to_string()).into()
+        match error {
+            NodesError::Refused(why) => Rejection::conflict(why).into(),
+            NodesError::Unavailable(why) => Self::NodeUnreachable(why),
+        }
     }
 }
 

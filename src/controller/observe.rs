@@ -87,8 +87,8 @@ impl Controller {
         });
         for drift in drift.iter().filter(|drift| observed.last.contains(&key(drift))) {
             if observed.told.insert(key(drift), drift.what.clone()).is_none() {
-                let (kind, what, advice) = (drift.kind.as_str(), &drift.what, drift.advice);
-                warn!(%cluster, kind, what, advice, "the nodes are not as the table has it");
+                let (kind, what, advice) = (drift.kind.as_str(), &drift.what, &drift.advice);
+                warn!(%cluster, kind, what, %advice, "the nodes are not as the table has it");
             }
         }
         observed.last = now;

@@ -87,7 +87,7 @@ fn counts(record: &PlanRecord, rollout: &Rollout, until: Instant) -> (ActionCoun
     let (mut counts, mut slots) = (ActionCounts::default(), Slots::default());
     for action in &record.plan.body.actions {
         let progress = rollout.actions.get(&action.id);
-        let size = u32::try_from(action.kind.slots()).expect("at most 16384");
+        let size = u32::try_from(action.kind.touched()).expect("at most 16384");
         let carried_out = progress.is_some_and(|p| !matches!(p.state, S::Begun | S::Failed));
         if !back || carried_out {
             slots.total += size;

@@ -1,7 +1,7 @@
 //! What the nodes themselves say, where the cluster's driver can ask them: for the checks of a plan, for drift, and for the
 //! slots that a repair is about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,23 +175,29 @@ fn settled(cluster: &Cluster) -> Settled {
 /// The same where the cluster went on while the nodes were asked: an action that ended meanwhile is not held against them.
 pub(super) fn settled_between(before: &Cluster, after: &Cluster) -> Settled {
     let mut settled = settled(after);
-    for slot in busy(before).iter().chain(before.table.differing_slots(&after.table)) {
-        settled.busy.insert(slot);
+    for (slot, ends) in busy(before) {
+        settled.busy.entry(slot).or_default().extend(ends);
+    }
+    for slot in before.table.differing_slots(&after.table) {
+        let owners = [before, after].into_iter().filter_map(|cluster| cluster.table.owner(slot).cloned());
+        settled.busy.entry(slot).or_default().extend(owners);
     }
     settled
 }
 
-/// The slots of actions in flight.
-fn busy(cluster: &Cluster) -> SlotSet {
-    let mut busy = SlotSet::new();
+/// The slots of actions in flight, with the shards between which each is.
+fn busy(cluster: &Cluster) -> BTreeMap<Slot, BTreeSet<ShardId>> {
+    let mut busy = BTreeMap::new();
     let Some(record) = cluster.active_plan() else { return busy };
     let in_flight = record.rollout.iter().flat_map(Rollout::in_flight);
     for action in in_flight.filter_map(|id| record.plan.body.action(id)) {
-        for range in action.kind.ranges() {
-            busy.insert_range(*range);
+        let ends: BTreeSet<ShardId> = action.kind.source().into_iter().chain(action.kind.target()).cloned().collect();
+        for slot in action.kind.ranges().iter().flat_map(|range| range.slots()) {
+            busy.insert(slot, ends.clone());
         }
         if let ActionKind::RepairSlot { slot, .. } = &action.kind {
-            busy.insert(*slot);
+            // Whoever has it: the repair is about that.
+            busy.insert(*slot, cluster.shards.keys().cloned().collect());
         }
     }
     busy

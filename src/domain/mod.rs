@@ -1,6 +1,7 @@
 //! Values: slots, shards, topologies, plans. No IO, no clock, no randomness, no async; imports no other room.
 
 mod address;
+mod advice;
 mod comparison;
 mod digest;
 mod epoch;
@@ -33,6 +34,7 @@ mod zone_pattern;
 mod tests;
 
 pub use address::Address;
+pub use advice::{advised, split_advice};
 pub use comparison::{
     Balance, Comparison, CopyFigures, Evenness, Family, FamilyFigures, HotKeys, Millionths, MissCurve, Outcome,
     PlacedNode, Takeover, ViewFigures,

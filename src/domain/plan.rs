@@ -93,6 +93,12 @@ impl ActionKind {
         self.ranges().iter().map(|range| range.count()).sum()
     }
 
+    /// Number of slots it is about: those whose owner changes, and one that is repaired.
+    #[must_use]
+    pub fn touched(&self) -> usize {
+        self.slots() + usize::from(matches!(self, Self::RepairSlot { .. }))
+    }
+
     /// The shard the slots leave, if any.
     #[must_use]
     pub const fn source(&self) -> Option<&ShardId> {

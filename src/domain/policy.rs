@@ -42,6 +42,12 @@ impl DriverKind {
         }
     }
 
+    /// Whether its nodes can be asked: a rollout ends only after they were.
+    #[must_use]
+    pub const fn asks_nodes(self) -> bool {
+        matches!(self, Self::Redis)
+    }
+
     /// Whether it sees the bytes it moves, and so can keep to [`Limits::bytes_per_second`].
     #[must_use]
     pub const fn counts_bytes(self) -> bool {

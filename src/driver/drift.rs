@@ -5,7 +5,9 @@
 
 mod seen;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use self::seen::Seen;
 use super::nodes::Survey;
@@ -26,7 +28,7 @@ pub struct Drift {
     /// What is so, a sentence that names nodes by their addresses.
     pub what: String,
     /// What to do.
-    pub advice: &'static str,
+    pub advice: Cow<'static, str>,
 }
 
 /// The kinds of differences, the most urgent first.
@@ -95,8 +97,8 @@ impl DriftKind {
 /// What is known to be under way, or was settled before.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
-    /// Slots of actions in flight: open by order.
-    pub busy: SlotSet,
+    /// Slots of actions in flight, open by order, each with the shards between which it moves.
+    pub busy: BTreeMap<Slot, BTreeSet<ShardId>>,
     /// Nodes that were removed.
     pub removed: BTreeSet<NodeId>,
 }
@@ -117,6 +119,7 @@ pub struct Failover {
 pub fn drift(topology: &Topology, survey: &Survey, settled: &Settled) -> Vec<Drift> {
     let seen = Seen::new(topology, survey);
     let mut found = claims(&seen, settled);
+    found.extend(strangers(&seen, settled));
     found.extend(open(&seen, settled));
     found.extend(silence(&seen));
     found.extend(roles(&seen));
@@ -144,13 +147,20 @@ pub fn repairs(topology: &Topology, survey: &Survey, settled: &Settled) -> BTree
 }
 
 fn finding(kind: DriftKind, what: String) -> Drift {
-    Drift { kind, node: None, shard: None, slots: SlotSet::new(), what, advice: kind.advice() }
+    Drift { kind, node: None, shard: None, slots: SlotSet::new(), what, advice: kind.advice().into() }
+}
+
+/// How slots that somebody gave away are given back, where no keys went with them: to be run by hand.
+#[must_use]
+pub fn give_back(slot: Slot, more: bool, at: &impl Display, owner: &NodeId) -> String {
+    let each = if more { " (the same for each of them)" } else { "" };
+    format!("redis-cli --cluster call {at} CLUSTER SETSLOT {slot} NODE {owner} --cluster-only-masters{each}")
 }
 
 /// Who owns what, against the table: one finding of each set of owners and each shard that should own.
 fn claims(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
     let mut found: BTreeMap<(DriftKind, Vec<&NodeId>, Option<&ShardId>), SlotSet> = BTreeMap::new();
-    for slot in Slot::all().filter(|slot| !settled.busy.contains(*slot)) {
+    for slot in Slot::all().filter(|slot| !settled.busy.contains_key(slot)) {
         let owner = seen.topology.table.owner(slot);
         let claimants = &seen.claims[slot.index()];
         let shards: BTreeSet<Option<&ShardId>> = claimants.iter().map(|node| seen.shard_of(node)).collect();
@@ -180,12 +190,38 @@ fn claims(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
     found.into_iter().map(tell).collect()
 }
 
+/// Slots in flight that belong to a node of neither end: nobody ordered that.
+fn strangers(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
+    let mut found: BTreeMap<(&NodeId, Option<&ShardId>), SlotSet> = BTreeMap::new();
+    for (slot, ends) in &settled.busy {
+        for node in &seen.claims[slot.index()] {
+            if seen.shard_of(node).is_none_or(|shard| !ends.contains(shard)) {
+                found.entry((*node, seen.topology.table.owner(*slot))).or_default().insert(*slot);
+            }
+        }
+    }
+    let tell = |((node, owner), slots): ((&NodeId, Option<&ShardId>), SlotSet)| {
+        let home = owner.and_then(|id| seen.topology.shards.iter().find(|shard| shard.id == *id));
+        let table = home.map_or_else(|| "nobody".to_owned(), |shard| shard.primary.to_string());
+        let (which, who) = (named(&slots), seen.name(node));
+        let what =
+            format!("{which}: on their way, and {who} owns them, which takes no part; the table has them at {table}");
+        let shard = owner.cloned();
+        let first = slots.iter().next().expect("a slot that was found");
+        let back = home.map(|shard| give_back(first, slots.len() > 1, &shard.primary, &shard.primary.id));
+        let back = back.map_or_else(String::new, |back| format!("{back}, then rollout resume; or "));
+        let advice = format!("{back}rollout abort, then plan create --repair").into();
+        Drift { node: Some(node.clone()), shard, slots, advice, ..finding(DriftKind::ForeignClaim, what) }
+    };
+    found.into_iter().map(tell).collect()
+}
+
 /// Flags that no action in flight has set.
 fn open(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
     let mut found: BTreeMap<(&NodeId, &Flag), SlotSet> = BTreeMap::new();
     for (node, view) in &seen.views {
         let flags = view.myself().into_iter().flat_map(|me| &me.open);
-        for open in flags.filter(|open| !settled.busy.contains(open.slot)) {
+        for open in flags.filter(|open| !settled.busy.contains_key(&open.slot)) {
             found.entry((*node, &open.flag)).or_default().insert(open.slot);
         }
     }
@@ -302,7 +338,7 @@ fn disagreement(seen: &Seen<'_>, settled: &Settled) -> Vec<Drift> {
     for (at, view) in seen.masters() {
         let mut slots = SlotSet::new();
         let owners = seen::owners(view);
-        for slot in Slot::all().filter(|slot| !settled.busy.contains(*slot)) {
+        for slot in Slot::all().filter(|slot| !settled.busy.contains_key(slot)) {
             if let [owner] = seen.claims[slot.index()].as_slice()
                 && owners[slot.index()].map(|seen| &seen.id) != Some(*owner)
             {

@@ -8,19 +8,21 @@ mod manual;
 pub mod nodes;
 pub mod redis;
 mod scripted;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId, ShardId, Topology};
+use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId, ShardId, SlotSet, Topology};
 
 pub use self::flip::Flip;
 pub use self::lease::Lease;
 pub use self::manual::Manual;
 pub use self::nodes::Nodes;
 pub use self::scripted::{Script, Scripted};
+pub use self::waits::Waits;
 
 /// One action to carry out, or to take back.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub struct Job {
     pub ending: bool,
     /// Whether this member may still command nodes: asked before every batch of commands.
     pub lease: Lease,
+    /// Where the driver says what it waits for.
+    pub waits: Waits,
 }
 
 /// Which way an action is carried out.
@@ -112,6 +116,11 @@ pub trait Driver: Send + Sync {
     /// The nodes themselves, where they can be asked.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
+    }
+
+    /// Whether none of these slots is open on a node that answers: asked before a rollout ends that was not carried out whole.
+    fn closed<'a>(&'a self, _topology: &'a Topology, _slots: &'a SlotSet) -> BoxFuture<'a, Result<(), DriverError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Whether the nodes agree with the table, and no slot is open.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 
 use super::{Direction, Driver, DriverError, Job};
-use crate::domain::{ActionId, DriverKind, Topology};
+use crate::domain::{ActionId, DriverKind, SlotSet, Topology};
 
 /// What a call answers; called with the job and the number of earlier calls for the same action and direction.
 pub type Script = dyn Fn(&Job, usize) -> BoxFuture<'static, Result<(), DriverError>> + Send + Sync;
@@ -17,6 +17,7 @@ pub struct Scripted {
     script: Arc<Script>,
     asked: Arc<Mutex<Vec<(ActionId, Direction)>>>,
     verdict: Arc<Mutex<Result<(), DriverError>>>,
+    closed: Arc<Mutex<Result<(), DriverError>>>,
 }
 
 impl Scripted {
@@ -25,12 +26,18 @@ impl Scripted {
         kind: DriverKind,
         script: impl Fn(&Job, usize) -> BoxFuture<'static, Result<(), DriverError>> + Send + Sync + 'static,
     ) -> Self {
-        Self { kind, script: Arc::new(script), asked: Arc::default(), verdict: Arc::new(Mutex::new(Ok(()))) }
+        let verdict = || Arc::new(Mutex::new(Ok(())));
+        Self { kind, script: Arc::new(script), asked: Arc::default(), verdict: verdict(), closed: verdict() }
     }
 
     /// What `verify` answers from now on.
     pub fn set_verdict(&self, verdict: Result<(), DriverError>) {
         *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = verdict;
+    }
+
+    /// What `closed` answers from now on.
+    pub fn set_closed(&self, closed: Result<(), DriverError>) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed;
     }
 
     /// Every call so far.
@@ -53,6 +60,11 @@ impl Driver for Scripted {
             asked.iter().filter(|earlier| **earlier == call).count() - 1
         };
         (self.script)(job, earlier)
+    }
+
+    fn closed<'a>(&'a self, _topology: &'a Topology, _slots: &'a SlotSet) -> BoxFuture<'a, Result<(), DriverError>> {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(std::future::ready(closed))
     }
 
     fn verify<'a>(&'a self, _topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {

@@ -8,7 +8,7 @@ use super::pace::Pace;
 use crate::controller::PlanRecord;
 use crate::domain::{
     Action, ActionId, ActionKind, ActionState, DriverKind, Instant, Limits, PlanBody, Rollout, RolloutState,
-    RolloutVerb, ShardId, opens_at,
+    RolloutVerb, ShardId, advised, opens_at, split_advice,
 };
 
 /// Most slots of one raft entry, unless a single action has more.
@@ -38,12 +38,16 @@ pub struct Hand {
     pub given_up: BTreeMap<ActionId, String>,
     /// Could not be taken back: how often, and when that is begun again. A rollback does not end by itself.
     pub held: BTreeMap<ActionId, Retry>,
+    /// And why.
+    pub held_why: BTreeMap<ActionId, String>,
     /// A person must look, and why.
     pub cause: Option<String>,
     /// Between two states, by what the driver said last, and why.
     pub open: BTreeMap<ActionId, String>,
     /// Why the rollout is held up, as it was committed last.
     pub told: Option<String>,
+    /// What an action in flight waits for, by its driver's word.
+    pub waits: Option<(ActionId, String)>,
     /// The state of the rollout when it was last looked at.
     seen: Option<RolloutState>,
     /// Going on would do harm, and why.
@@ -72,6 +76,8 @@ pub enum Step {
     Fail(ActionId, String),
     /// Commit that nothing can proceed.
     Block(String),
+    /// Commit what it waits for while it goes on, or that it waits no more.
+    Tell(Option<String>),
     /// Commit that the rollout is to end where it is.
     Abort(String),
     /// Verify, then commit the end.
@@ -90,9 +96,11 @@ impl Hand {
             retries: BTreeMap::new(),
             given_up: BTreeMap::new(),
             held: BTreeMap::new(),
+            held_why: BTreeMap::new(),
             cause: None,
             open: BTreeMap::new(),
             told: None,
+            waits: None,
             seen: None,
             abort: None,
             since_ms: BTreeMap::new(),
@@ -109,6 +117,7 @@ impl Hand {
         self.retries.retain(|id, _| flying.contains_key(id));
         self.given_up.retain(|id, _| flying.contains_key(id));
         self.open.retain(|id, _| flying.contains_key(id));
+        self.held_why.retain(|id, _| rollout.state_of(*id) != Some(ActionState::Reverted));
         // A person lets it go on: what is open gets another chance at once.
         if self.seen.replace(rollout.state) != Some(rollout.state) && rollout.state == RolloutState::Running {
             for id in std::mem::take(&mut self.open).into_keys() {
@@ -124,7 +133,8 @@ impl Hand {
     pub fn retry_later(&mut self, id: ActionId, why: &str, now_ms: u64) {
         let attempts = self.retries.get(&id).map_or(0, |retry| retry.attempts) + 1;
         if attempts >= ATTEMPTS_MAX {
-            self.given_up.insert(id, format!("{why} ({attempts} attempts)"));
+            let (why, advice) = split_advice(why);
+            self.given_up.insert(id, advised(&format!("{why} ({attempts} attempts)"), advice.unwrap_or_default()));
         } else {
             let not_before_ms = now_ms + (RETRY_MS << (attempts - 1));
             self.retries.insert(id, Retry { attempts, not_before_ms });
@@ -140,7 +150,8 @@ impl Hand {
     }
 
     /// It was committed that an action could not be taken back.
-    pub fn hold(&mut self, id: ActionId, now_ms: u64) {
+    pub fn hold(&mut self, id: ActionId, why: String, now_ms: u64) {
+        self.held_why.insert(id, why);
         let attempts = self.held.get(&id).map_or(0, |held| held.attempts) + 1;
         let not_before_ms = now_ms + (HOLD_MS << (attempts - 1).min(5)).min(HOLD_MS_MAX);
         self.held.insert(id, Retry { attempts, not_before_ms });
@@ -170,9 +181,13 @@ pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand
             return Step::Block(cause);
         }
         let is_ending = matches!(rollout.state, RolloutState::Aborting | RolloutState::RollingBack);
-        let held_up = hand.open.iter().next().map(|(id, why)| format!("action {id}: {why}"));
+        let held_up =
+            hand.open.iter().next().or(hand.held_why.iter().next()).map(|(id, why)| format!("action {id}: {why}"));
         if let Some(cause) = held_up.filter(|cause| is_ending && hand.told.as_ref() != Some(cause)) {
             return Step::Block(cause);
+        }
+        if let Some(step) = view.tell(hand) {
+            return step;
         }
         let opens = opens_at(&record.plan.limits.windows, now).filter(|_| rollout.state == RolloutState::Running);
         if let Some(opens) = opens.filter(|_| view.has_pending()) {
@@ -186,6 +201,9 @@ pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand
         && let Some(step) = view.end(ours, soonest.0.is_some())
     {
         return step;
+    }
+    if ours && driver.asks_nodes() && view.is_at_its_end() {
+        return Step::Complete;
     }
     Step::Wait(soonest.0.map(|at| at.saturating_sub(now_ms)))
 }
@@ -416,6 +434,7 @@ fn ends(kind: &ActionKind) -> String {
     }
 }
 
+mod ending;
 mod roles;
 #[cfg(test)]
 mod tests;

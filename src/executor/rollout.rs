@@ -13,8 +13,10 @@ use tracing::{debug, info, warn};
 use super::Drivers;
 use super::next::{ATTEMPTS_MAX, Hand, Step, next};
 use crate::controller::{Caller, Cluster, ControlError, Controller, Op, PlanRecord, SteerVerb};
-use crate::domain::{ActionId, ActionState, ClusterName, PlanId, RolloutState};
-use crate::driver::{Direction, Driver, DriverError, Job};
+use crate::domain::{
+    ActionId, ActionKind, ActionState, ClusterName, PlanId, RolloutState, SlotSet, advised, split_advice,
+};
+use crate::driver::{Direction, Driver, DriverError, Job, Waits};
 
 /// Pause after a commit that failed or was refused; doubled up to the most for each further one.
 const REFUSED_MS: u64 = 100;
@@ -45,6 +47,8 @@ pub struct Carrier {
     started: Instant,
     refusals: u32,
     verifications: u32,
+    /// What the driver says that its actions wait for.
+    waits: Waits,
     /// Whether executors of earlier terms are fenced off, as far as the driver can.
     fenced: bool,
     fence_tries: u32,
@@ -66,6 +70,7 @@ impl Carrier {
             started: Instant::now(),
             refusals: 0,
             verifications: 0,
+            waits: Waits::default(),
             fenced: false,
             fence_tries: 0,
         }
@@ -85,11 +90,12 @@ impl Carrier {
                 info!(cluster = %self.cluster, plan = %record.plan.id, term = self.term, "carrying out");
                 carried = Some(record.plan.id.clone());
                 (hand, answers) = (Hand::new(self.now_ms()), Answers::new());
+                self.waits = Waits::default();
             }
             let Some(driver) = self.drivers.get(&cluster.driver).cloned() else {
                 return self.no_driver(&cluster, record).await;
             };
-            if driver.is_ours() && !self.fenced {
+            if driver.is_ours() && !self.fenced && sends(record) {
                 match driver.fence(&self.cluster, &cluster.topology(), &self.controller.lease(self.term)).await {
                     Ok(()) => self.fenced = true,
                     Err(error) => {
@@ -104,6 +110,7 @@ impl Carrier {
             if let Some(rollout) = &record.rollout {
                 hand.observe(rollout, self.now_ms(), self.controller.now());
             }
+            hand.waits = self.waits.first();
             let (now_ms, now) = (self.now_ms(), self.controller.now());
             let step = next(record, cluster.driver, driver.is_ours(), &mut hand, now_ms, now);
             if !matches!(step, Step::Wait(_)) {
@@ -120,10 +127,12 @@ impl Carrier {
             if !self.leads() {
                 return;
             }
+            let waits = self.waits.clone();
             tokio::select! {
                 // An answer that is there already is taken first, whatever else there is to do.
                 biased;
                 Some(answer) = answers.next() => self.take(answer, &mut hand),
+                () = waits.changed() => {}
                 () = self.rest(then, &cluster, &mut applied) => {}
             }
         }
@@ -176,6 +185,7 @@ impl Carrier {
                 acks: Arc::clone(&acks),
                 ending,
                 lease: lease.clone(),
+                waits: self.waits.clone(),
             };
             hand.executing.insert(*id);
             let (driver, id) = (Arc::clone(driver), *id);
@@ -188,6 +198,7 @@ impl Carrier {
         let (id, direction, result) = answer;
         hand.executing.remove(&id);
         hand.open.remove(&id);
+        self.waits.say(id, None);
         match result {
             Ok(()) => {
                 hand.executed.insert(id, self.now_ms());
@@ -232,25 +243,23 @@ impl Carrier {
             Step::Fail(action, error) => Op::Fail { cluster: name, plan, action, error },
             Step::Block(cause) => Op::Block { cluster: name, plan, cause },
             Step::Abort(_) => Op::Steer { cluster: name, plan, verb: SteerVerb::Abort, acks: [].into() },
-            Step::Complete => match driver.verify(&cluster.topology()).await {
+            Step::Tell(cause) => Op::Tell { cluster: name, plan, cause },
+            Step::Complete => match self.verified(cluster, record, driver).await {
                 Ok(()) => Op::Complete { cluster: name, plan },
-                Err(DriverError::Retry(why)) if self.verifications < ATTEMPTS_MAX => {
-                    self.verifications += 1;
-                    warn!(cluster = %name, why, "the nodes do not agree yet");
-                    return Then::Rest(REFUSED_MS << self.verifications);
-                }
-                Err(error) => {
-                    self.verifications = 0;
-                    Op::Block { cluster: name, plan, cause: format!("every action is done, but: {error}") }
-                }
+                Err(None) => return Then::Rest(REFUSED_MS << self.verifications),
+                // It is told already: looked at again after a while.
+                Err(Some(cause)) if hand.told.as_ref() == Some(&cause) => return Then::Rest(REFUSED_MS_MAX),
+                Err(Some(cause)) => Op::Block { cluster: name, plan, cause },
             },
             Step::Execute(_) | Step::Wait(_) => unreachable!("nothing to commit"),
         };
         if !self.leads() {
             return Then::Now;
         }
-        let failed_back =
-            if let Op::Fail { action, .. } = &op { Some(*action).filter(|id| is_back(record, *id)) } else { None };
+        let failed_back = match &op {
+            Op::Fail { action, error, .. } if is_back(record, *action) => Some((*action, error.clone())),
+            _ => None,
+        };
         let told = if let Op::Block { cause, .. } = &op { Some(cause.clone()) } else { None };
         let (ends, aborts) = (matches!(op, Op::Block { .. }), matches!(op, Op::Steer { .. }));
         let reason = hand.abort.clone().filter(|_| aborts);
@@ -259,8 +268,8 @@ impl Carrier {
             Ok(_) => {
                 self.refusals = 0;
                 hand.pace.take(begun);
-                if let Some(id) = failed_back {
-                    hand.hold(id, self.now_ms());
+                if let Some((id, why)) = failed_back {
+                    hand.hold(id, why, self.now_ms());
                 }
                 if ends {
                     (hand.cause, hand.told) = (None, told);
@@ -276,6 +285,41 @@ impl Carrier {
                     hand.pace.take(begun);
                 }
                 self.refused(&error, record).await
+            }
+        }
+    }
+
+    /// Whether the nodes are as the rollout must leave them; if not, why, or nothing where it may be news on its way.
+    async fn verified(
+        &mut self,
+        cluster: &Cluster,
+        record: &PlanRecord,
+        driver: &dyn Driver,
+    ) -> Result<(), Option<String>> {
+        let topology = cluster.topology();
+        let ends = record.rollout.as_ref().is_some_and(|rollout| rollout.state != RolloutState::Running);
+        let (verdict, done) = if ends {
+            (driver.closed(&topology, &begun_slots(record)).await, "nothing is in flight")
+        } else {
+            (driver.verify(&topology).await, "every action is done")
+        };
+        match verdict {
+            Ok(()) => Ok(()),
+            Err(DriverError::Retry(why)) if self.verifications < ATTEMPTS_MAX => {
+                self.verifications += 1;
+                warn!(cluster = %self.cluster, why, "the nodes do not agree yet");
+                Err(None)
+            }
+            Err(error) => {
+                self.verifications = 0;
+                let error = error.to_string();
+                let (why, advice) = split_advice(&error);
+                let advice = match (advice, ends) {
+                    (Some(advice), true) => format!("{advice}; the rollout ends by itself then"),
+                    (Some(advice), false) => format!("{advice}, then rollout resume"),
+                    (None, _) => "cluster check; rollout resume once it is clean".to_owned(),
+                };
+                Err(Some(advised(&format!("{done}, but: {why}"), &advice)))
             }
         }
     }
@@ -334,6 +378,27 @@ impl Carrier {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).expect("a process does not live that long")
     }
+}
+
+/// Whether anything may still be sent for a rollout: not where only its end is left.
+fn sends(record: &PlanRecord) -> bool {
+    let Some(rollout) = &record.rollout else { return false };
+    rollout.state != RolloutState::Aborting || rollout.in_flight().next().is_some()
+}
+
+/// The slots of every action that was begun.
+fn begun_slots(record: &PlanRecord) -> SlotSet {
+    let mut slots = SlotSet::new();
+    let begun = record.rollout.iter().flat_map(|rollout| rollout.actions.keys());
+    for action in begun.filter_map(|id| record.plan.body.action(*id)) {
+        for range in action.kind.ranges() {
+            slots.insert_range(*range);
+        }
+        if let ActionKind::RepairSlot { slot, .. } = &action.kind {
+            slots.insert(*slot);
+        }
+    }
+    slots
 }
 
 fn is_back(record: &PlanRecord, id: ActionId) -> bool {

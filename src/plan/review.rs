@@ -87,6 +87,7 @@ pub fn checks(looked: &Looked<'_>) -> Vec<Check> {
         large(looked),
         open_slots(looked),
         repairs(looked),
+        one_way(looked),
     ];
     if let Some(facts) = looked.facts {
         findings.extend(preflight::findings(looked.body, looked.input.shards, facts).into_iter().map(Some));
@@ -238,6 +239,26 @@ fn repairs(looked: &Looked<'_>) -> Option<Finding> {
     let repaired = looked.body.actions.iter().filter(|a| matches!(a.kind, ActionKind::RepairSlot { .. })).count();
     let text = format!("{repaired} slots are closed so that their owners by the table own them; their keys go there");
     (repaired > 0).then(|| Finding::ok("repair", text))
+}
+
+/// What a rollback does not take back: said before somebody approves it.
+fn one_way(looked: &Looked<'_>) -> Option<Finding> {
+    if !looked.driver.asks_nodes() {
+        return None;
+    }
+    let (mut assigned, mut repaired) = (0, 0);
+    for action in &looked.body.actions {
+        match &action.kind {
+            ActionKind::AssignSlots { .. } => assigned += action.kind.slots(),
+            ActionKind::RepairSlot { .. } => repaired += 1,
+            _ => {}
+        }
+    }
+    let parts = [(assigned, "assigned without a move"), (repaired, "repaired")];
+    let told: Vec<String> =
+        parts.iter().filter(|(slots, _)| *slots > 0).map(|(slots, how)| format!("{slots} slots are {how}")).collect();
+    let text = format!("{}: rollback does not undo that, what was there before is gone", told.join(", and "));
+    (!told.is_empty()).then(|| Finding::warn("one-way", text))
 }
 
 fn windows(looked: &Looked<'_>) -> Option<Finding> {

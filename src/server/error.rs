@@ -216,6 +216,7 @@ impl From<ControlError> for ApiError {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "infeasible", error.to_string()).field(error.field())
             }
             ControlError::Unavailable(why) => Self::unavailable(why),
+            ControlError::NodeUnreachable(why) => Self::new(StatusCode::CONFLICT, "node-unreachable", why),
             ControlError::Timeout => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", ControlError::Timeout.to_string())
             }
@@ -272,6 +273,7 @@ fn title(code: &str) -> &'static str {
         "limit-exceeded" => "A bound would be exceeded",
         "malformed" => "The request is malformed",
         "method-not-allowed" => "The path does not allow this method",
+        "node-unreachable" => "A node does not answer",
         "not-acceptable" => "No representation is acceptable",
         "not-found" => "It does not exist",
         "outcome-unknown" => "No answer in time: the outcome is unknown",

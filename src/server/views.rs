@@ -130,10 +130,12 @@ pub fn rollout(
     let runs = rollout.state == RolloutState::Running;
     let waits_until = opens_at(&plan.limits.windows, now).filter(|_| runs).map(Into::into);
     let actions = plan.body.actions.iter().map(|action| RolloutAction::new(action, rollout)).filter(shown).collect();
+    let (cause, advice) = crate::wire::told(rollout.cause.as_deref());
     RolloutView {
         plan: plan.id.clone(),
         state: rollout.state,
-        cause: rollout.cause.clone(),
+        cause,
+        advice,
         started_by: (&rollout.started_by).into(),
         started_at: rollout.started_at.into(),
         ended_at: rollout.ended_at.map(Into::into),

@@ -167,6 +167,15 @@ pub enum Op {
         /// Why.
         error: String,
     },
+    /// The executor says what a rollout waits for that goes on, or that it waits no more.
+    Tell {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which plan.
+        plan: PlanId,
+        /// Why, naming the node or shard.
+        cause: Option<String>,
+    },
     /// The executor can do nothing more by itself.
     Block {
         /// Which cluster.

@@ -31,6 +31,7 @@ impl Op {
             Self::Finish { .. } => "action.finish",
             Self::Fail { .. } => "action.fail",
             Self::Block { .. } => "rollout.block",
+            Self::Tell { .. } => "rollout.tell",
             Self::Complete { .. } => "rollout.complete",
             Self::Observe { .. } => "cluster.observe",
             Self::Expire => "expire",
@@ -72,9 +73,12 @@ impl Op {
             Self::Approve { .. } | Self::Reject { .. } => Some(Permission::Review),
             Self::Begin { .. } | Self::Finish { .. } | Self::Fail { .. } => Some(Permission::Move),
             Self::InTerm { what, .. } => what.permission(),
-            Self::Block { .. } | Self::Complete { .. } | Self::Observe { .. } | Self::Expire | Self::Lead { .. } => {
-                None
-            }
+            Self::Block { .. }
+            | Self::Tell { .. }
+            | Self::Complete { .. }
+            | Self::Observe { .. }
+            | Self::Expire
+            | Self::Lead { .. } => None,
         }
     }
 }

@@ -49,7 +49,7 @@ pub use review::{ApprovalRequest, EndRequest};
 pub use revision::Revision;
 pub use rollout::{
     ActionStatus, FailedRequest, ProgressBody, ReasonRequest, RolloutAction, RolloutAnswer, RolloutView, SteerRequest,
-    ThrottleRequest,
+    ThrottleRequest, told,
 };
 pub use shard::{ShardAnswer, ShardDrainRequest, ShardPatch, ShardView};
 pub use slot::{ExplainView, KeySlotView, NodeAddress, PlanExplainView, SlotView};

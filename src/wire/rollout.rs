@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::plan::ActionView;
 use super::{PrincipalBody, Text, Timestamp, schema};
-use crate::domain::{Action, ActionState, PlanBody, PlanId, Rollout, RolloutState};
+use crate::domain::{Action, ActionState, PlanBody, PlanId, Rollout, RolloutState, split_advice};
 
 /// Where an action is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -41,6 +41,9 @@ pub struct RolloutAction {
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What to do about that, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 /// How far a rollout is.
@@ -54,7 +57,7 @@ pub struct ProgressBody {
     pub actions_in_flight: u32,
     /// Actions that failed.
     pub actions_failed: u32,
-    /// Slots that change their owner.
+    /// Slots that change their owner, or are repaired.
     pub slots_total: u32,
     /// Of those, done (and not undone).
     pub slots_done: u32,
@@ -71,8 +74,11 @@ pub struct RolloutView {
     /// Where it is.
     #[schema(schema_with = schema::rollout_state)]
     pub state: RolloutState,
-    /// Why it is blocked, paused or aborted.
+    /// Why it is blocked, paused or aborted, or what it waits for.
     pub cause: Option<String>,
+    /// What to do about the cause, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
     /// Who started it.
     pub started_by: PrincipalBody,
     /// When.
@@ -163,17 +169,26 @@ impl ThrottleRequest {
     }
 }
 
+/// A reason, and what to do about it.
+#[must_use]
+pub fn told(reason: Option<&str>) -> (Option<String>, Option<String>) {
+    let Some((why, advice)) = reason.map(split_advice) else { return (None, None) };
+    (Some(why.to_owned()), advice.map(str::to_owned))
+}
+
 impl RolloutAction {
     /// An action of a plan, with its progress in the rollout.
     #[must_use]
     pub fn new(action: &Action, rollout: &Rollout) -> Self {
         let progress = rollout.actions.get(&action.id);
+        let (error, advice) = told(progress.and_then(|progress| progress.error.as_deref()));
         Self {
             action: action.into(),
             state: progress.map_or(ActionStatus::Pending, |progress| progress.state.into()),
             since: progress.map(|progress| progress.since.into()),
             attempts: progress.map_or(0, |progress| progress.attempts),
-            error: progress.and_then(|progress| progress.error.clone()),
+            error,
+            advice,
         }
     }
 }
@@ -184,7 +199,7 @@ impl ProgressBody {
     pub fn new(body: &PlanBody, rollout: &Rollout) -> Self {
         let mut progress = Self::default();
         for action in &body.actions {
-            let slots = u32::try_from(action.kind.slots()).expect("at most 16384");
+            let slots = u32::try_from(action.kind.touched()).expect("at most 16384");
             progress.actions_total += 1;
             progress.slots_total += slots;
             match rollout.state_of(action.id) {

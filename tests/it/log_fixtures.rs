@@ -72,6 +72,11 @@ fn members_and_terms() -> Vec<Command> {
         member(MemberChange::Remove { member: 3, forced: true }),
         note(Noted::Transfer { member: 2 }),
         note(Noted::Backup),
+        executor(Op::Tell {
+            cluster: "main".parse().unwrap(),
+            plan: "p-1".parse().unwrap(),
+            cause: Some("action a-1: slot 5: 127.0.0.1:7001 does not answer".into()),
+        }),
     ];
     let command = |(number, (by, op))| Command {
         version: COMMAND_VERSION,
@@ -151,6 +156,7 @@ kinds!(
         Finish,
         Fail,
         Block,
+        Tell,
         Complete,
         Observe,
         Expire,

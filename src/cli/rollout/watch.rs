@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{is_stuck, line, outcome};
+use super::{advice_line, is_stuck, line, outcome};
 use crate::cli::api::Api;
 use crate::cli::fault::{Exit, Fault};
 use crate::cli::output::{Format, Output, escape, warn_line};
@@ -99,6 +99,7 @@ impl View {
         for action in rollout.actions.iter().filter(|action| is_stuck(action.state)) {
             if self.told.insert((action.action.id.0.0, action.attempts)) && self.output.is_for_people() {
                 self.say(&self.output.shortened(&action_line(action)))?;
+                self.say_advice(action.advice.as_deref())?;
             }
         }
         if let Some(bar) = &self.bar {
@@ -112,7 +113,10 @@ impl View {
         match self.output.format {
             Format::Jsonl => self.output.json(rollout)?,
             Format::Json => {}
-            Format::Table | Format::Wide if self.bar.is_none() => self.output.sentences(&line(rollout))?,
+            Format::Table | Format::Wide if self.bar.is_none() => {
+                self.output.sentences(&line(rollout))?;
+                self.say_advice(rollout.advice.as_deref())?;
+            }
             Format::Table | Format::Wide => {
                 let changed = self.last.as_ref().is_none_or(|last| last.state != rollout.state);
                 if changed && rollout.state != RolloutState::Running && outcome(rollout.state).is_none() {
@@ -133,6 +137,10 @@ impl View {
         self.output.text(text)
     }
 
+    fn say_advice(&self, advice: Option<&str>) -> Result<(), Fault> {
+        if advice.is_none() { Ok(()) } else { self.say(advice_line(advice).trim_end()) }
+    }
+
     fn unreachable(&mut self, error: &ClientError) {
         if !std::mem::replace(&mut self.unreachable, true) && !self.output.quiet {
             let text = escape(&format!("no answer, asking again: {error}"));
@@ -149,7 +157,9 @@ impl View {
         }
         match self.output.format {
             Format::Json => self.output.json(rollout),
-            Format::Table | Format::Wide if self.bar.is_some() => self.output.sentences(&line(rollout)),
+            Format::Table | Format::Wide if self.bar.is_some() => {
+                self.output.sentences(&(line(rollout) + "\n" + &advice_line(rollout.advice.as_deref())))
+            }
             _ => Ok(()),
         }
     }
@@ -169,6 +179,7 @@ fn same(a: &RolloutView, b: &RolloutView) -> bool {
         && a.waits_until == b.waits_until
         && a.progress == b.progress
         && a.cause == b.cause
+        && a.advice == b.advice
         && a.slots_per_second == b.slots_per_second
 }
 

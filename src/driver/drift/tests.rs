@@ -133,9 +133,37 @@ fn an_open_slot_nobody_ordered_is_told_and_repaired_by_the_table() {
     let survey = texts.survey(&topology, &[]);
     let wanted = BTreeMap::from([(Slot::at(5), ShardId::new(P1).unwrap())]);
     assert_eq!(repairs(&topology, &survey, &Settled::default()), wanted);
-    let settled = Settled { busy: SlotSet::from_iter([Slot::at(5)]), removed: BTreeSet::new() };
+    let ends = [P1, P2].map(|shard| ShardId::new(shard).unwrap());
+    let settled = Settled { busy: BTreeMap::from([(Slot::at(5), BTreeSet::from(ends))]), removed: BTreeSet::new() };
     assert_eq!(drift(&topology, &survey, &settled), [], "an action in flight has opened it");
     assert_eq!(repairs(&topology, &survey, &settled), BTreeMap::new());
+}
+
+#[test]
+fn a_slot_on_its_way_that_a_third_node_has_is_told_with_how_to_give_it_back() {
+    let topology = topology();
+    let between = |ends: [&str; 2]| {
+        let ends: BTreeSet<ShardId> = ends.into_iter().map(|shard| ShardId::new(shard).unwrap()).collect();
+        let busy = [5459, 5460].into_iter().map(|slot| (Slot::at(slot), ends.clone()));
+        Settled { busy: busy.collect(), removed: BTreeSet::new() }
+    };
+    // From P1 to P2 by order; P3 has them.
+    let mut texts = Texts::of(HEALTHY);
+    texts.edit(&ALL, " 0-5460", " 0-5458");
+    texts.edit(&ALL, "10923-16383", "5459-5460 10923-16383");
+    let survey = texts.survey(&topology, &[]);
+    let found = drift(&topology, &survey, &between([P1, P2]));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].kind, found[0].slots.len()), (DriftKind::ForeignClaim, 2));
+    let what = "2 slots (5459-5460): on their way, and 127.0.0.1:21002 owns them, which takes no part; the table has them at 127.0.0.1:21000";
+    assert_eq!(found[0].what, what);
+    let back =
+        format!("redis-cli --cluster call 127.0.0.1:21000 CLUSTER SETSLOT 5459 NODE {P1} --cluster-only-masters");
+    assert!(found[0].advice.starts_with(&back), "{}", found[0].advice);
+    assert!(found[0].advice.ends_with("rollout abort, then plan create --repair"), "{}", found[0].advice);
+    assert_eq!(repairs(&topology, &survey, &between([P1, P2])).len(), 2);
+    // Either end may have them.
+    assert_eq!(drift(&topology, &survey, &between([P1, P3])), []);
 }
 
 #[test]
@@ -260,7 +288,7 @@ fn members_that_are_not_in_the_table_and_the_other_way_round() {
         format!("node {NEW} at 127.0.0.1:21099 is not in the table, and known to 127.0.0.1:21000, 127.0.0.1:21001");
     assert_eq!(found(&texts, &[]), [(DriftKind::UnknownNode, 0, told)]);
     let topology = topology();
-    let settled = Settled { busy: SlotSet::new(), removed: BTreeSet::from([id(NEW)]) };
+    let settled = Settled { busy: BTreeMap::new(), removed: BTreeSet::from([id(NEW)]) };
     let found_again = drift(&topology, &texts.survey(&topology, &[]), &settled);
     assert!(found_again[0].what.contains("was removed and is known to"), "{found_again:?}");
     texts.edit(&[P1, P2], " master - 0 0 0", " handshake - 0 0 0");

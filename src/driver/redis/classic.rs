@@ -8,13 +8,14 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
+use super::advice;
 use super::drain::Drained;
 use super::keys::Listings;
 use super::links::Links;
 use super::pace::{Bucket, Pace};
-use super::protocol::{self, End, Ends, Step};
-use super::sight::{Fault, Sight, member_ids, primary};
-use crate::domain::{NodeId, Slot, TopologyShard};
+use super::protocol::{self, End, Ends, Obstacle, Step};
+use super::sight::{Fault, Sight, member_ids, members, primary};
+use crate::domain::{NodeId, Slot, TopologyShard, advised, split_advice};
 use crate::driver::{DriverError, Job};
 use crate::nodes_text::Role;
 
@@ -23,6 +24,8 @@ use crate::nodes_text::Role;
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 25 });
 /// How long a contradiction between the servers may last: news travel by gossip.
 const OBSTACLE_PATIENCE: Duration = Duration::from_secs(6);
+/// How long nothing may come of it before it is said what it waits for.
+const TOLD_AFTER: Duration = Duration::from_secs(4);
 /// Pause between looks that bring nothing new, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
@@ -55,6 +58,16 @@ pub(super) struct Pair {
     pub(super) target: Sight,
 }
 
+/// What stands in a slot's way by what the servers say, since when.
+struct Doubt {
+    since: Instant,
+    why: String,
+    /// Neither end has it.
+    gone: bool,
+}
+
+type Doubts = BTreeMap<Slot, Doubt>;
+
 /// Why slots got stuck.
 struct Stuck {
     why: String,
@@ -85,6 +98,8 @@ pub(super) struct Mover<'a> {
     seen: bool,
     /// Slots that were not as before when they were last seen, and those that have not been seen.
     unclean: BTreeSet<Slot>,
+    /// Slots that a third node has, or nobody, for too long to be news on its way.
+    gone: BTreeSet<Slot>,
 }
 
 impl<'a> Mover<'a> {
@@ -110,6 +125,7 @@ impl<'a> Mover<'a> {
             opened: false,
             seen: false,
             unclean: BTreeSet::new(),
+            gone: BTreeSet::new(),
         }
     }
 
@@ -128,16 +144,20 @@ impl<'a> Mover<'a> {
         self.refused.clear();
         self.listings.clear();
         match self.carry(slots, Aim::Home).await {
-            Ok(()) => Err(DriverError::Halt(stuck.why)),
+            Ok(()) => {
+                let advice = if self.gone.is_empty() { "" } else { "plan create --repair" };
+                Err(DriverError::Halt(advised(split_advice(&stuck.why).0, advice)))
+            }
             Err(at_home) => {
-                Err(DriverError::Open(format!("{}; and it cannot be taken back: {}", stuck.why, at_home.why)))
+                let why = split_advice(&stuck.why).0;
+                Err(DriverError::Open(format!("{why}; and it cannot be taken back: {}", at_home.why)))
             }
         }
     }
 
     async fn carry(&mut self, slots: &[Slot], aim: Aim) -> Result<(), Stuck> {
         let mut left: Vec<Slot> = slots.to_vec();
-        let mut doubts: BTreeMap<Slot, (Instant, String)> = BTreeMap::new();
+        let mut doubts = Doubts::new();
         let (mut since, mut pause, mut before) = (Instant::now(), PAUSE.0, None);
         loop {
             left.retain(|slot| !self.halted.contains_key(slot));
@@ -162,6 +182,7 @@ impl<'a> Mover<'a> {
                     let progress = before.as_ref() != Some(&now);
                     if progress {
                         (since, pause, before) = (Instant::now(), PAUSE.0, Some(now));
+                        self.job.waits.say(self.job.action.id, None);
                     }
                     match self.advance(&pair, &todo).await {
                         Ok(()) if progress && !todo.is_empty() => continue,
@@ -174,6 +195,11 @@ impl<'a> Mover<'a> {
             let lasting = matches!(fault, Some(Fault::Lasting(_)));
             if since.elapsed() >= PATIENCE || lasting && since.elapsed() >= OBSTACLE_PATIENCE {
                 return Err(self.stuck(&left, fault.as_ref(), &doubts));
+            }
+            if since.elapsed() >= TOLD_AFTER {
+                let why = self.stuck(&left, fault.as_ref(), &doubts).why;
+                let why = advice::and_then(self.job, DriverError::Open(why)).to_string();
+                self.job.waits.say(self.job.action.id, Some(why));
             }
             self.halt_doubted(&mut doubts);
             sleep(pause).await;
@@ -256,14 +282,9 @@ impl<'a> Mover<'a> {
     }
 
     /// What comes next for each slot; those that have arrived are left out from then on.
-    fn decide(
-        &mut self,
-        left: &mut Vec<Slot>,
-        pair: &Pair,
-        aim: Aim,
-        doubts: &mut BTreeMap<Slot, (Instant, String)>,
-    ) -> Todo {
+    fn decide(&mut self, left: &mut Vec<Slot>, pair: &Pair, aim: Aim, doubts: &mut Doubts) -> Todo {
         let (from, to) = (member_ids(self.from), member_ids(self.to));
+        let named = |id: &NodeId| self.named(id);
         let mut todo = Todo::new();
         left.retain(|slot| {
             let (source, target) = (pair.source.end(*slot), pair.target.end(*slot));
@@ -274,7 +295,13 @@ impl<'a> Mover<'a> {
                     let ends = Ends { source: &target, target: &source, from: &to, to: &from };
                     protocol::forward(&ends).map(|step| (Way::Exchanged, step))
                 }
-                Aim::Home => protocol::back(&ends).map(|step| (Way::Homeward, step)),
+                Aim::Home => match protocol::back(&ends) {
+                    // The rollout ends, and what the table says is for a repair.
+                    Err(Obstacle::OwnedElsewhere { .. } | Obstacle::Unowned { .. }) if self.gone.contains(slot) => {
+                        protocol::let_go(&ends).map(|step| (Way::Homeward, step))
+                    }
+                    next => next.map(|step| (Way::Homeward, step)),
+                },
             };
             match next {
                 Ok((_, Step::Done)) => {
@@ -286,8 +313,11 @@ impl<'a> Mover<'a> {
                     todo.entry(next).or_default().push(*slot);
                 }
                 Err(obstacle) => {
-                    let doubt = doubts.entry(*slot).or_insert_with(|| (Instant::now(), String::new()));
-                    doubt.1 = obstacle.to_string();
+                    let since = doubts.get(slot).map_or_else(Instant::now, |doubt| doubt.since);
+                    let advice = advice::of_obstacle(&obstacle, named, &self.from.primary);
+                    let why = advised(&obstacle.named(named).to_string(), &advice);
+                    let gone = matches!(obstacle, Obstacle::OwnedElsewhere { .. } | Obstacle::Unowned { .. });
+                    doubts.insert(*slot, Doubt { since, why, gone });
                 }
             }
             true
@@ -296,33 +326,56 @@ impl<'a> Mover<'a> {
     }
 
     /// What the servers say has been in the way for too long to be news on its way.
-    fn halt_doubted(&mut self, doubts: &mut BTreeMap<Slot, (Instant, String)>) {
-        doubts.retain(|slot, (since, why)| {
-            if since.elapsed() < OBSTACLE_PATIENCE {
+    fn halt_doubted(&mut self, doubts: &mut Doubts) {
+        doubts.retain(|slot, doubt| {
+            if doubt.since.elapsed() < OBSTACLE_PATIENCE {
                 return true;
             }
-            self.halted.insert(*slot, std::mem::take(why));
+            if doubt.gone {
+                self.gone.insert(*slot);
+            }
+            self.halted.insert(*slot, std::mem::take(&mut doubt.why));
             false
         });
+    }
+
+    /// A node by its address, as far as it is in the table.
+    fn named(&self, id: &NodeId) -> String {
+        let mut nodes = self.job.topology.shards.iter().flat_map(members);
+        nodes.find(|node| node.id == *id).map_or_else(|| id.to_string(), ToString::to_string)
     }
 
     fn would_open(&self, todo: &Todo) -> bool {
         !self.opened && todo.contains_key(&(Way::Straight, Step::Import))
     }
 
-    fn stuck(&self, left: &[Slot], fault: Option<&Fault>, doubts: &BTreeMap<Slot, (Instant, String)>) -> Stuck {
+    fn stuck(&self, left: &[Slot], fault: Option<&Fault>, doubts: &Doubts) -> Stuck {
+        const REASONS_MAX: usize = 3;
         let clean = self.unclean.is_empty();
         let mut reasons: BTreeMap<&str, Vec<Slot>> = BTreeMap::new();
         for (slot, why) in &self.halted {
             reasons.entry(why).or_default().push(*slot);
         }
-        for slot in left {
-            let doubt = doubts.get(slot).map(|(_, why)| why.as_str());
+        for slot in left.iter().filter(|slot| !self.halted.contains_key(slot)) {
+            let doubt = doubts.get(slot).map(|doubt| doubt.why.as_str());
             let why = fault.map(Fault::why).or(doubt).or(self.refused.get(slot).map(String::as_str));
             reasons.entry(why.unwrap_or("it makes no progress")).or_default().push(*slot);
         }
-        let told: Vec<String> = reasons.iter().map(|(why, slots)| format!("{}: {why}", named(slots))).collect();
-        Stuck { why: told.join("; "), clean }
+        let more = reasons.len().saturating_sub(REASONS_MAX);
+        let (mut told, mut advices) = (Vec::new(), Vec::new());
+        for (why, slots) in reasons.into_iter().take(REASONS_MAX) {
+            let (why, advice) = split_advice(why);
+            told.push(format!("{}: {why}", named(&slots)));
+            if let Some(advice) = advice.map(|advice| advice::for_slots(advice, &slots))
+                && !advices.contains(&advice)
+            {
+                advices.push(advice);
+            }
+        }
+        if more > 0 {
+            told.push(format!("and {more} more reasons"));
+        }
+        Stuck { why: advised(&told.join("; "), &advices.join("; ")), clean }
     }
 
     /// Notes what the drain said of each slot.

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 use tokio::time::sleep;
 
+use super::advice;
 use super::keys::{Key, Listings, list_keys, too_big};
 use super::link::{Link, Refusal};
 use super::links::Links;
 use super::pace::{Bucket, Pace, weight};
 use super::sight::{Fault, Sight};
 use super::value::{bytes, command, list, text};
-use crate::domain::Slot;
+use crate::domain::{Slot, advised};
 use crate::driver::Job;
 
 /// Keys and bytes of one `MIGRATE`.
@@ -172,7 +173,8 @@ impl Drain<'_> {
     }
 
     fn told(&self, refusal: &Refusal) -> String {
-        format!("{} answered to MIGRATE to {}: {refusal}", self.source.node, self.target.node)
+        let why = format!("{} answered to MIGRATE to {}: {refusal}", self.source.node, self.target.node);
+        advised(&why, advice::of_refusal(refusal))
     }
 
     fn migrate(&self, batch: &Batch, node_timeout_ms: u64, replace: bool) -> Cmd {
@@ -206,7 +208,7 @@ impl Drain<'_> {
                 "the key {} is on {here} and on {there} with different values, and which is the newer one cannot be told: {why}",
                 super::value::shown(&key)
             );
-            return Ok(Some(Drained::Halted(why)));
+            return Ok(Some(Drained::Halted(advised(&why, &advice::of_two_values(&key, here, there)))));
         }
         self.job.lease.held().await;
         let replace = self.migrate(batch, node_timeout_ms, true);
@@ -339,6 +341,8 @@ impl PartialEq for Copied {
 }
 
 async fn copy_of(link: &Link, key: &Key, asking: bool) -> Result<Option<Copied>, Fault> {
+    // What is dumped may take more than it does in memory, by little.
+    link.expect(2 * key.bytes + (32 << 20));
     let mut commands = Vec::new();
     for words in [&["DUMP"][..], &["PEXPIRETIME"], &["DEBUG", "DIGEST-VALUE"]] {
         if asking {

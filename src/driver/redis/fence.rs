@@ -13,7 +13,7 @@ use super::links::Links;
 use super::settings::{Credentials, Secret};
 use super::sight::{Fault, members};
 use super::value::{command, list, text};
-use crate::domain::{ClusterName, Host, Topology};
+use crate::domain::{ClusterName, Host, Topology, advised};
 use crate::driver::{DriverError, Lease};
 
 /// What the driver does with servers, and what `MIGRATE` does at the other end in its name.
@@ -87,7 +87,12 @@ pub(super) async fn fence(
             Err(error) if error.passes() || error == LinkError::SteppedDown => {
                 return Err(DriverError::Retry(error.to_string()));
             }
-            Err(error) => return Err(DriverError::Pause(format!("earlier leaders cannot be shut out: {error}"))),
+            Err(error) => {
+                let why = format!("earlier leaders cannot be shut out: {error}");
+                let advice =
+                    "let the user of [redis] change users (+acl), or set fence_with_acl = false on all members";
+                return Err(DriverError::Pause(advised(&why, &format!("{advice}; then rollout resume"))));
+            }
         }
     }
     links.become_user(cluster, user);

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::advice;
 use super::link::Link;
 use super::pace::at_once;
 use super::sight::Fault;
 use super::value::{bytes, command, list, number, shown};
-use crate::domain::Slot;
+use crate::domain::{Slot, advised};
 
 /// Keys that one round asks for, of all slots together: what is in hand is memory here and time there.
 const LISTED: usize = 2_000;
@@ -100,9 +101,10 @@ async fn measure(link: &Link, listings: &mut Listings, busy: Duration, asking: b
 /// The first key that must not be moved without a person's word.
 pub(super) fn too_big(listing: &Listing, limit: u64) -> Option<String> {
     let key = listing.keys.iter().find(|key| key.bytes > limit)?;
-    Some(format!(
+    let why = format!(
         "the key {} takes {} bytes, more than {limit}: its move blocks both servers, and needs the acknowledgement big-key",
         shown(&key.name),
         key.bytes
-    ))
+    );
+    Some(advised(&why, advice::BIG_KEY))
 }

@@ -1,24 +1,24 @@
 //! A connection to one server, and what can go wrong with it.
 //!
-//! The `redis` crate encodes, connects and reads; what is added here: the address is resolved once, checked and dialled;
-//! every reply of a pipeline stands by itself; a reply that takes too long ends the link, since the server may still do
+//! The `redis` crate encodes and reads; what is added here: the address is resolved once, checked and dialled; what is read is
+//! bounded; every reply of a pipeline stands by itself; a reply that takes too long ends the link, since the server may still do
 //! what was asked; nothing is asked again without the caller's knowledge.
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::io::AsyncDNSResolver;
-use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo as _, Pipeline,
-    RedisConnectionInfo, RedisError, RedisFuture, TlsCertificates, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::settings::{Credentials, Settings, Tls};
+use super::settings::{Credentials, Settings};
+use super::stream::{Budget, Stream, speaks_otherwise};
 use crate::domain::Host;
 
 /// An error that a server answered, as it wrote it: `ERR I'm already the owner of hash slot 7`.
@@ -144,10 +144,23 @@ impl LinkError {
 pub struct Link {
     at: String,
     connection: MultiplexedConnection,
+    /// What reads from the server, as long as this link is there.
+    reader: AbortHandle,
+    budget: Arc<Budget>,
+    address: SocketAddr,
+    tls: bool,
     timeout: Duration,
     over: watch::Receiver<bool>,
     broken: AtomicBool,
+    /// Whether the server ever answered.
+    answered: AtomicBool,
     waiting: AtomicUsize,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
 }
 
 impl fmt::Debug for Link {
@@ -169,37 +182,71 @@ impl Link {
         over: watch::Receiver<bool>,
     ) -> Result<Self, LinkError> {
         let at = printed(host, port);
-        let (in_time, link_at) = (settings.connect_timeout, at.clone());
-        let dialled = async {
-            let address = resolve(settings, host, port, &at).await?;
-            let name = settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
-            let client = client(settings.tls.as_ref(), credentials, (name.unwrap_or(host.as_str()), port))
-                .map_err(|error| LinkError::Address { at: at.clone(), why: error.to_string() })?;
+        let mut waits = over.clone();
+        tokio::select! {
+            _ = waits.wait_for(|over| *over) => Err(LinkError::SteppedDown),
+            dialled = Self::connect(settings, credentials, (host, port), at, over) => dialled,
+        }
+    }
+
+    async fn connect(
+        settings: &Settings,
+        credentials: Option<&Credentials>,
+        (host, port): (&Host, u16),
+        at: String,
+        over: watch::Receiver<bool>,
+    ) -> Result<Self, LinkError> {
+        let in_time = settings.connect_timeout;
+        let deadline = Instant::now() + in_time;
+        let unreachable = |why: String| LinkError::Unreachable { at: at.clone(), why };
+        let late = || format!("no connection within {} ms", in_time.as_millis());
+        let resolved = timeout_at(deadline, resolve(settings, host, port, &at)).await;
+        let address = resolved.map_err(|_| unreachable(late()))??;
+        let tcp = timeout_at(deadline, TcpStream::connect(address)).await.map_err(|_| unreachable(late()))?;
+        let tcp = tcp.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp));
+        let tcp = tcp.map_err(|fault| unreachable(fault.to_string()))?;
+        let tls = settings.tls.as_ref();
+        let name = tls.and_then(|tls| tls.server_name.as_deref()).unwrap_or(host.as_str());
+        let budget = Budget::new(settings.reply_bytes);
+        let greeted = async {
+            let stream = Stream::over(tcp, tls, name, Arc::clone(&budget)).await.map_err(&unreachable)?;
             // The limits of time are this file's own: one per call.
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(None)
-                .set_response_timeout(None)
-                .set_dns_resolver(Resolved(address));
-            client.get_multiplexed_async_connection_with_config(&config).await.map_err(|error| match error.kind() {
-                ErrorKind::AuthenticationFailed => LinkError::Denied { at: at.clone(), why: shown(&error) },
-                _ => LinkError::Unreachable { at: at.clone(), why: shown(&error) },
+            let session = session(credentials);
+            let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+            match MultiplexedConnection::new_with_config(&session, stream, config).await {
+                Ok((connection, reader)) => Ok((connection, tokio::spawn(reader).abort_handle())),
+                Err(error) => Err(error),
+            }
+            .map_err(|error| match error.kind() {
+                ErrorKind::AuthenticationFailed => {
+                    let user = credentials.and_then(|known| known.username.as_deref()).unwrap_or("default");
+                    LinkError::Denied { at: at.clone(), why: format!("user {user:?}: {}", shown(&error)) }
+                }
+                _ => unreachable(shown(&error)),
             })
         };
-        let mut waits = over.clone();
-        let connection = tokio::select! {
-            _ = waits.wait_for(|over| *over) => return Err(LinkError::SteppedDown),
-            dialled = timeout(in_time, dialled) => dialled.unwrap_or_else(|_| {
-                let why = format!("no connection within {} ms", in_time.as_millis());
-                Err(LinkError::Unreachable { at: at.clone(), why })
-            })?,
+        let greeted = timeout_at(deadline, greeted).await.unwrap_or_else(|_| Err(unreachable(late())));
+        let (connection, reader) = match greeted {
+            Ok(greeted) => greeted,
+            Err(LinkError::Unreachable { why, .. }) => {
+                let otherwise = speaks_otherwise(address, tls.is_some()).await;
+                let told = budget.fault().or(otherwise.map(|said| format!("{why}; {said}"))).unwrap_or(why);
+                return Err(LinkError::Unreachable { at, why: told });
+            }
+            Err(error) => return Err(error),
         };
         Ok(Self {
-            at: link_at,
             connection,
+            reader,
+            budget,
+            address,
+            tls: tls.is_some(),
             timeout: settings.call_timeout,
             over,
             broken: AtomicBool::new(false),
+            answered: AtomicBool::new(credentials.is_some()),
             waiting: AtomicUsize::new(0),
+            at,
         })
     }
 
@@ -296,20 +343,44 @@ impl Link {
             return Err(LinkError::Lost { at: self.at.clone(), why: "it failed before".to_owned() });
         }
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        let fault = tokio::select! {
+        let answer = tokio::select! {
             biased;
-            _ = over.wait_for(|over| *over) => LinkError::SteppedDown,
-            answer = timeout(in_time, call) => match answer {
+            _ = over.wait_for(|over| *over) => None,
+            answer = timeout(in_time, call) => Some(answer),
+        };
+        let fault = match answer {
+            None => LinkError::SteppedDown,
+            Some(answer) => match answer {
                 Ok(Ok(value)) => {
                     self.waiting.fetch_sub(1, Ordering::AcqRel);
+                    self.answered.store(true, Ordering::Relaxed);
+                    self.budget.renew();
                     return Ok(value);
                 }
-                Ok(Err(error)) => LinkError::Lost { at: self.at.clone(), why: shown(&error) },
+                Ok(Err(error)) => LinkError::Lost { at: self.at.clone(), why: self.lost(&error).await },
                 Err(_) => LinkError::Timeout { at: self.at.clone(), timeout_ms: in_time.as_millis() },
             },
         };
         self.broken.store(true, Ordering::Release);
+        // Nothing of what it still sends is wanted.
+        self.reader.abort();
         Err(fault)
+    }
+
+    /// Why a connection ended.
+    async fn lost(&self, error: &RedisError) -> String {
+        if let Some(fault) = self.budget.fault() {
+            return fault;
+        }
+        let new = !self.answered.load(Ordering::Relaxed);
+        let otherwise = if new { speaks_otherwise(self.address, self.tls).await } else { None };
+        let why = shown(error);
+        otherwise.map_or_else(|| why.clone(), |said| format!("{why}; {said}"))
+    }
+
+    /// Expects answers of up to so many bytes from now on.
+    pub(super) fn expect(&self, bytes: u64) {
+        self.budget.raise(bytes);
     }
 }
 
@@ -329,20 +400,6 @@ fn shown(error: &RedisError) -> String {
     error.to_string().escape_debug().to_string()
 }
 
-/// The address that was resolved and checked before, whatever the name.
-struct Resolved(SocketAddr);
-
-impl AsyncDNSResolver for Resolved {
-    fn resolve<'a, 'b: 'a>(
-        &'a self,
-        _host: &'b str,
-        _port: u16,
-    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
-        let addresses: Box<dyn Iterator<Item = SocketAddr> + Send> = Box::new(std::iter::once(self.0));
-        Box::pin(std::future::ready(Ok(addresses)))
-    }
-}
-
 async fn resolve(settings: &Settings, host: &Host, port: u16, at: &str) -> Result<SocketAddr, LinkError> {
     let found = tokio::net::lookup_host((host.as_str(), port))
         .await
@@ -360,11 +417,7 @@ async fn resolve(settings: &Settings, host: &Host, port: u16, at: &str) -> Resul
     })
 }
 
-fn client(
-    tls: Option<&Tls>,
-    credentials: Option<&Credentials>,
-    (name, port): (&str, u16),
-) -> Result<Client, RedisError> {
+fn session(credentials: Option<&Credentials>) -> RedisConnectionInfo {
     // Servers before 7.2 do not know the command that tells them the library's name.
     let mut session = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(credentials) = credentials {
@@ -373,16 +426,5 @@ fn client(
             session = session.set_username(username);
         }
     }
-    let Some(tls) = tls else {
-        return Client::open(
-            ConnectionAddr::Tcp(name.to_owned(), port).into_connection_info()?.set_redis_settings(session),
-        );
-    };
-    let address = ConnectionAddr::TcpTls { host: name.to_owned(), port, insecure: false, tls_params: None };
-    let client_tls = tls.identity.as_ref().map(|(certificate, key)| ClientTlsConfig {
-        client_cert: certificate.clone(),
-        client_key: key.expose().as_bytes().to_vec(),
-    });
-    let certificates = TlsCertificates { client_tls, root_cert: Some(tls.ca.clone()) };
-    Client::build_with_tls(address.into_connection_info()?.set_redis_settings(session), certificates)
+    session
 }

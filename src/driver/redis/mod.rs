@@ -3,6 +3,7 @@
 //! [`protocol`] decides, from what both ends of a move say, what comes next; it is pure, and the model in its tests
 //! drives it through every crash. The other files do what it says.
 
+mod advice;
 pub mod atomic;
 mod claim;
 mod classic;
@@ -19,6 +20,7 @@ mod roles;
 mod settings;
 mod sight;
 mod steps;
+mod stream;
 mod tasks;
 mod value;
 mod verify;
@@ -32,7 +34,9 @@ use self::claim::{Claim, What};
 use self::classic::Mover;
 use self::pace::Bucket;
 use self::tasks::Whole;
-use crate::domain::{ActionKind, ClusterName, DriverKind, PlanId, ShardId, Slot, SlotRange, Topology, TopologyShard};
+use crate::domain::{
+    ActionKind, ClusterName, DriverKind, PlanId, ShardId, Slot, SlotRange, SlotSet, Topology, TopologyShard,
+};
 use crate::driver::{Direction, Driver, DriverError, Job, Lease, Nodes};
 
 pub use self::failpoints::Failpoints;
@@ -130,11 +134,15 @@ impl Driver for Redis {
     }
 
     fn execute<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), DriverError>> {
-        Box::pin(self.carry_out(job))
+        Box::pin(async move { self.carry_out(job).await.map_err(|error| advice::and_then(job, error)) })
     }
 
     fn nodes(&self) -> Option<&dyn Nodes> {
         Some(&self.servers)
+    }
+
+    fn closed<'a>(&'a self, topology: &'a Topology, slots: &'a SlotSet) -> BoxFuture<'a, Result<(), DriverError>> {
+        Box::pin(async move { Ok(verify::closed(&self.links, topology, slots).await?) })
     }
 
     fn verify<'a>(&'a self, topology: &'a Topology) -> BoxFuture<'a, Result<(), DriverError>> {

@@ -99,6 +99,22 @@ impl<N: Display> Display for Obstacle<N> {
     }
 }
 
+impl<N> Obstacle<N> {
+    /// The same with nodes named otherwise.
+    pub fn named<M>(&self, name: impl Fn(&N) -> M) -> Obstacle<M> {
+        let flagged = |flag: &Flag<N>| match flag {
+            Flag::Migrating(to) => Flag::Migrating(name(to)),
+            Flag::Importing(from) => Flag::Importing(name(from)),
+        };
+        match self {
+            Self::OpenElsewhere { at, flag } => Obstacle::OpenElsewhere { at: name(at), flag: flagged(flag) },
+            Self::OwnedElsewhere { at, owner } => Obstacle::OwnedElsewhere { at: name(at), owner: name(owner) },
+            Self::Unowned { at } => Obstacle::Unowned { at: name(at) },
+            Self::Stray { at, keys } => Obstacle::Stray { at: name(at), keys: *keys },
+        }
+    }
+}
+
 /// The next step of a move from source to target.
 ///
 /// # Errors
@@ -158,6 +174,41 @@ pub fn back<N: Clone + Eq>(ends: &Ends<'_, N>) -> Result<Step, Obstacle<N>> {
         (None, None) if target.keys > 0 => Ok(Step::Import),
         (None, Some(Flag::Importing(from))) if ends.from.contains(from) => {
             Ok(if target.keys > 0 { Step::Drain } else { Step::CloseTarget })
+        }
+        (None, Some(flag)) => Err(elsewhere(target, flag)),
+        (None, None) => Ok(Step::Done),
+    }
+}
+
+/// The next step of leaving a slot to whoever has it, where that is neither end, or nobody: no end keeps it open. Not where the
+/// target holds keys that it imported: closed there, nobody could reach them.
+///
+/// # Errors
+/// [`Obstacle`] when an end owns it, or only a person can tell what is right.
+pub fn let_go<N: Clone + Eq>(ends: &Ends<'_, N>) -> Result<Step, Obstacle<N>> {
+    let (source, target) = (ends.source, ends.target);
+    // A server that imports a slot takes no news of its owner.
+    let deaf = matches!(target.flag, Some(Flag::Importing(_)));
+    for (end, deaf) in [(source, false), (target, deaf)] {
+        if let Some(owner) = &end.owner
+            && (ends.to.contains(owner) || ends.from.contains(owner) && !deaf)
+        {
+            return Err(Obstacle::OwnedElsewhere { at: end.me.clone(), owner: owner.clone() });
+        }
+    }
+    let gone = |end: &End<N>| match &end.owner {
+        Some(owner) => Obstacle::OwnedElsewhere { at: end.me.clone(), owner: owner.clone() },
+        None => Obstacle::Unowned { at: end.me.clone() },
+    };
+    match (&source.flag, &target.flag) {
+        (Some(Flag::Migrating(to)), _) if ends.to.contains(to) => Ok(Step::CloseSource),
+        (Some(flag), _) => Err(elsewhere(source, flag)),
+        (None, Some(Flag::Importing(from))) if ends.from.contains(from) => {
+            if target.keys > 0 {
+                Err(gone(target))
+            } else {
+                Ok(Step::CloseTarget)
+            }
         }
         (None, Some(flag)) => Err(elsewhere(target, flag)),
         (None, None) => Ok(Step::Done),

@@ -74,6 +74,8 @@ pub struct Settings {
     /// One ACL user per term: what a deposed leader still sends is refused. For servers whose users are kept by nothing
     /// else, and where [`Self::credentials`] may change them.
     pub fence_with_acl: bool,
+    /// How many bytes an answer may have, where more are not asked for.
+    pub reply_bytes: u64,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
     /// How long a reply may take, where the call names no other time.
@@ -91,6 +93,7 @@ impl Default for Settings {
             big_key_bytes: 64 << 20,
             busy: Duration::from_millis(1),
             fence_with_acl: false,
+            reply_bytes: 32 << 20,
             connect_timeout: Duration::from_secs(2),
             call_timeout: Duration::from_secs(5),
             failpoints: Failpoints::default(),

@@ -7,11 +7,12 @@ use futures::future::{BoxFuture, join_all};
 use redis::Value;
 use tokio::time::Instant;
 
+use super::advice;
 use super::link::{Link, LinkError, Reply};
 use super::links::Links;
 use super::protocol::End;
 use super::value::{bytes, command, field, list, number, text};
-use crate::domain::{ClusterName, Node, NodeId, Slot, TopologyShard};
+use crate::domain::{ClusterName, Node, NodeId, Slot, TopologyShard, advised, split_advice};
 use crate::nodes_text::{self, Flag, Health, Role, View};
 
 /// A look may take as long as a connection: whoever needs longer is not able to take part in a move.
@@ -38,11 +39,12 @@ impl Fault {
 
 impl From<LinkError> for Fault {
     fn from(error: LinkError) -> Self {
-        if error.passes() || error == LinkError::SteppedDown {
-            Self::Passing(error.to_string())
-        } else {
-            Self::Lasting(error.to_string())
-        }
+        let advice = match &error {
+            LinkError::Answered { refusal, .. } => advice::of_refusal(refusal),
+            other => advice::of_link(other),
+        };
+        let why = advised(&error.to_string(), advice);
+        if error.passes() || error == LinkError::SteppedDown { Self::Passing(why) } else { Self::Lasting(why) }
     }
 }
 
@@ -191,7 +193,7 @@ pub async fn primary(
         }
         Err(fault) => {
             lasting &= matches!(fault, Fault::Lasting(_));
-            said.push(fault.why().to_owned());
+            said.push(split_advice(fault.why()).0.to_owned());
         }
     };
     let answer = ask(hinted).await;
@@ -212,6 +214,7 @@ pub async fn primary(
         return Ok(newest);
     }
     let why = format!("shard {} has no primary that answers: {}", shard.id, said.join("; "));
+    let why = advised(&why, "start it and see that this controller can reach it, or let its replica take over");
     Err(if lasting { Fault::Lasting(why) } else { Fault::Passing(why) })
 }
 

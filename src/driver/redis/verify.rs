@@ -1,8 +1,9 @@
 //! Whether the servers agree with the table.
 
 use super::links::Links;
-use super::sight::{Fault, Sight, member_ids, primaries};
-use crate::domain::{NodeId, SLOT_COUNT, Slot, Topology, ranges_of};
+use super::sight::{Fault, Sight, member_ids, primaries, primary};
+use crate::domain::{Node, NodeId, SLOT_COUNT, Slot, SlotSet, Topology, advised, ranges_of};
+use crate::nodes_text::Flag;
 
 /// Every primary owns what the table gives to its shard, by the view of each, and none has a slot open.
 pub(super) async fn verify(links: &Links, topology: &Topology) -> Result<(), Fault> {
@@ -24,6 +25,32 @@ pub(super) async fn verify(links: &Links, topology: &Topology) -> Result<(), Fau
         if let Some(why) = disagreement(sight, topology, &members) {
             return Err(Fault::Passing(why));
         }
+    }
+    Ok(())
+}
+
+/// None of these slots is open at a primary that answers. Nothing is known of one that does not: what it has open is told as
+/// drift when it is back.
+pub(super) async fn closed(links: &Links, topology: &Topology, slots: &SlotSet) -> Result<(), Fault> {
+    let looks = primaries(links, None, &topology.shards, &[]).await;
+    for (shard, sight) in topology.shards.iter().zip(looks).filter_map(|(shard, look)| Some((shard, look.ok()?))) {
+        let flags = sight.view.myself().into_iter().flat_map(|myself| &myself.open);
+        let open: Vec<_> = flags.filter(|open| slots.contains(open.slot)).collect();
+        let Some(first) = open.first() else { continue };
+        let numbers: Vec<Slot> = open.iter().map(|open| open.slot).collect();
+        let counted = primary(links, None, shard, &sight.id, &numbers).await?;
+        let keys: u64 = numbers.iter().map(|slot| counted.end(*slot).keys).sum();
+        let imports = matches!(first.flag, Flag::Importing(_));
+        let advice = if imports && keys > 0 {
+            format!("redis-cli --cluster fix {}, and afterwards plan create --repair", sight.node)
+        } else {
+            let Node { host, port, .. } = &sight.node;
+            let close = format!("redis-cli -h {host} -p {port} CLUSTER SETSLOT {} STABLE", first.slot);
+            if numbers.len() > 1 { format!("{close} (the same for each of them)") } else { close }
+        };
+        let ranges: Vec<String> = ranges_of(numbers).iter().take(4).map(ToString::to_string).collect();
+        let why = format!("{} has slots {} of the plan open ({})", sight.node, ranges.join(","), first.flag);
+        return Err(Fault::Passing(advised(&why, &advice)));
     }
     Ok(())
 }

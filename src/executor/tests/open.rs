@@ -158,3 +158,66 @@ async fn each_term_fences_for_itself_and_the_driver_hears_of_its_end() {
     assert_eq!(*driver.fenced.lock().unwrap(), [1, 5]);
     assert!(*driver.stepped_down.lock().unwrap() >= 1);
 }
+
+/// A driver that stands in for one whose nodes can be asked.
+fn asking(
+    script: impl Fn(&Job, usize) -> BoxFuture<'static, Result<(), DriverError>> + Send + Sync + 'static,
+) -> Scripted {
+    Scripted::new(DriverKind::Redis, script)
+}
+
+#[tokio::test]
+async fn an_abort_does_not_end_while_a_slot_of_the_plan_is_open() {
+    let given_up = || Err(DriverError::Halt("slot 0: node-c is away".to_owned()));
+    let driver = asking(move |job, _| at_once(if job.action.id == ActionId(1) { given_up() } else { Ok(()) }));
+    let open = "node-c has slots 0-3 of the plan open; do: redis-cli CLUSTER SETSLOT 0 STABLE";
+    driver.set_closed(Err(DriverError::Retry(open.to_owned())));
+    for verb in [SteerVerb::Abort, SteerVerb::RollBack] {
+        let stage = Stage::start(Arc::new(driver.clone()), 4, |_| {}).await;
+        stage.until_rollout(RolloutState::Blocked).await;
+        driver.set_closed(Err(DriverError::Retry(open.to_owned())));
+        stage.steer(verb, &[]).await;
+        let told = |cluster: &Cluster| {
+            let cause = cluster.plans[&id::<PlanId>("p-1")].rollout.as_ref().unwrap().cause.clone();
+            cause.is_some_and(|cause| cause.contains("nothing is in flight, but: node-c has slots 0-3"))
+        };
+        stage.until("told why it does not end", told).await;
+        let rollout = stage.rollout();
+        assert!(!rollout.state.is_final() && rollout.in_flight().next().is_none(), "{rollout:?}");
+        assert!(rollout.cause.unwrap().ends_with("SETSLOT 0 STABLE; the rollout ends by itself then"));
+        driver.set_closed(Ok(()));
+        let end = if verb == SteerVerb::Abort { RolloutState::Aborted } else { RolloutState::RolledBack };
+        stage.until_rollout(end).await;
+        assert!(stage.cluster().active_plan().is_none());
+    }
+}
+
+#[tokio::test]
+async fn what_an_action_waits_for_is_told_while_it_runs_and_forgotten_when_it_goes_on() {
+    let gate = Arc::new(Semaphore::new(0));
+    let driver = asking({
+        let gate = Arc::clone(&gate);
+        move |job, _| {
+            let (gate, waits, id) = (Arc::clone(&gate), job.waits.clone(), job.action.id);
+            Box::pin(async move {
+                if id == ActionId(1) {
+                    waits.say(id, Some("slot 0: node-c does not answer; do: start it".to_owned()));
+                    gate.acquire().await.unwrap().forget();
+                    waits.say(id, None);
+                }
+                gate.acquire().await.unwrap().forget();
+                Ok(())
+            })
+        }
+    });
+    let stage = Stage::start(Arc::new(driver), 4, |_| {}).await;
+    let cause = |cluster: &Cluster| cluster.plans[&id::<PlanId>("p-1")].rollout.as_ref().unwrap().cause.clone();
+    let waits = "action a-1: slot 0: node-c does not answer; do: start it";
+    stage.until("told", |cluster| cause(cluster).as_deref() == Some(waits)).await;
+    assert_eq!(stage.rollout().state, RolloutState::Running, "it goes on");
+    gate.add_permits(1);
+    stage.until("forgotten", |cluster| cause(cluster).is_none()).await;
+    assert_eq!(stage.rollout().state, RolloutState::Running);
+    gate.add_permits(100);
+    stage.until_rollout(RolloutState::Succeeded).await;
+}

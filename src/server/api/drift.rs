@@ -28,7 +28,7 @@ pub async fn show_drift(
         shard: drift.shard,
         ranges: drift.slots.ranges(),
         what: drift.what,
-        advice: drift.advice.to_owned(),
+        advice: drift.advice.to_string(),
     });
     Ok(Json(DriftView {
         generation: report.version.generation.0,

@@ -145,6 +145,9 @@ impl State {
             Op::Block { cluster, plan, cause } => {
                 self.on_cluster(cluster, |cluster| rollout::block(cluster, plan, cause))
             }
+            Op::Tell { cluster, plan, cause } => {
+                self.on_cluster(cluster, |cluster| rollout::tell(cluster, plan, cause.as_deref()))
+            }
             Op::Complete { cluster, plan } => {
                 self.on_cluster(cluster, |cluster| rollout::complete(cluster, context, plan))
             }

@@ -31,7 +31,7 @@ pub(super) fn start(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId) -
         actions: RolloutActions::default(),
     });
     let body = &record.plan.body;
-    let slots = body.actions.iter().map(|action| action.kind.slots()).sum();
+    let slots = body.actions.iter().map(|action| action.kind.touched()).sum();
     let summary = format!("rollout started: {}, {}", count(body.actions.len(), "action"), count(slots, "slot"));
     cluster.active = Some(id.clone());
     let mut step = rollout_step(cluster, id, summary);
@@ -107,9 +107,25 @@ pub(super) fn block(cluster: &mut Cluster, id: &PlanId, cause: &str) -> Result<S
     Ok(rollout_step(cluster, id, summary))
 }
 
+/// Keeps what a running rollout waits for, or forgets it: it goes on either way.
+pub(super) fn tell(cluster: &mut Cluster, id: &PlanId, cause: Option<&str>) -> Result<Step, Rejection> {
+    let rollout = running(cluster, id, "tell of")?;
+    if rollout.state != RolloutState::Running {
+        return Err(refuse_rollout(rollout, "tell of"));
+    }
+    let summary = cause
+        .map_or_else(|| "rollout goes on".to_owned(), |cause| format!("rollout waits: {}", cut(cause, TEXT_MAX_BYTES)));
+    running_mut(cluster, id)?.cause = cause.map(|cause| cut(cause, TEXT_MAX_BYTES));
+    Ok(rollout_step(cluster, id, summary))
+}
+
 /// Ends a rollout whose every action is done and whose slots are where the plan wants them.
 pub(super) fn complete(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId) -> Result<Step, Rejection> {
     let rollout = running(cluster, id, "complete")?;
+    if let Some((verb, plan_verb, done)) = end_of(rollout) {
+        finish_rollout(cluster, context, id, verb, plan_verb);
+        return Ok(rollout_step(cluster, id, format!("rollout {done}")));
+    }
     if rollout.state.after(RolloutVerb::Succeed).is_none() {
         return Err(refuse_rollout(rollout, "complete"));
     }
@@ -134,18 +150,28 @@ pub(super) fn complete(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId
     Ok(rollout_step(cluster, id, summary))
 }
 
-/// After an abort or a rollback the rollout ends as soon as nothing is left to wait for.
+/// After an abort or a rollback the rollout ends as soon as nothing is left to wait for; where nodes can be asked, the executor
+/// asks them before it completes it.
 pub(super) fn end_when_idle(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId, summary: String) -> Step {
     let rollout = cluster.plans[id].rollout.as_ref().expect("called for a rollout");
-    let idle = rollout.in_flight().next().is_none();
-    let undone = rollout.in_state(&[ActionState::Done]).next().is_none();
-    let (verb, plan_verb, done) = match rollout.state {
-        RolloutState::Aborting if idle => (RolloutVerb::EndAbort, PlanVerb::Abort, "aborted"),
-        RolloutState::RollingBack if idle && undone => (RolloutVerb::EndRollBack, PlanVerb::RollBack, "rolled back"),
-        _ => return rollout_step(cluster, id, summary),
+    let Some((verb, plan_verb, done)) = end_of(rollout).filter(|_| !cluster.driver.asks_nodes()) else {
+        return rollout_step(cluster, id, summary);
     };
     finish_rollout(cluster, context, id, verb, plan_verb);
     rollout_step(cluster, id, format!("{summary}; rollout {done}"))
+}
+
+/// How a rollout that is aborted or rolled back ends, once nothing is left to wait for.
+fn end_of(rollout: &Rollout) -> Option<(RolloutVerb, PlanVerb, &'static str)> {
+    let idle = rollout.in_flight().next().is_none();
+    let undone = rollout.in_state(&[ActionState::Done]).next().is_none();
+    match rollout.state {
+        RolloutState::Aborting if idle => Some((RolloutVerb::EndAbort, PlanVerb::Abort, "aborted")),
+        RolloutState::RollingBack if idle && undone => {
+            Some((RolloutVerb::EndRollBack, PlanVerb::RollBack, "rolled back"))
+        }
+        _ => None,
+    }
 }
 
 fn finish_rollout(cluster: &mut Cluster, context: &Context<'_>, id: &PlanId, verb: RolloutVerb, plan_verb: PlanVerb) {

@@ -2,8 +2,10 @@
 //! before a plan, and its nodes as they come and go.
 
 mod adopt;
+mod encrypted;
 mod drift;
 mod membership;
+mod third;
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! `slotkeeper dev --with-redis`: real servers beside the controller, which end with it and keep their keys.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Command;
 use std::time::Duration;
 
 use super::super::harness::Member;
@@ -60,6 +61,44 @@ async fn servers_are_adopted_end_with_the_controller_and_keep_their_keys() {
     let mut other = Member::dev_with(folder.path(), &["--with-redis", "4"]);
     let code = until("it ends", || other.ended().ok_or_else(|| "it runs".to_owned()));
     assert!(code == 1 && other.log_text().contains("start with --with-redis 3"), "{code}: {}", other.log_text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ports_of_the_servers_are_chosen_and_one_that_is_taken_is_told_with_what_to_do() {
+    super::server::demand_redis();
+    let folder = tempfile::tempdir().unwrap();
+    let base = (20_000..u16::MAX - 10_000)
+        .step_by(7)
+        .find(|port| [*port, port + 10_000].iter().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()))
+        .unwrap();
+    let mut member = Member::dev_with(folder.path(), &["--with-redis", "1", "--redis-port", &base.to_string()]);
+    member.ready().await;
+    let chosen = ports(&member);
+    assert!(chosen.len() == 1 && (base..base + 500).contains(&chosen[0]), "{base}: {chosen:?}");
+    assert!(member.terminate().success());
+    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, chosen[0])).unwrap();
+    let mut again = Member::dev_with(folder.path(), &["--with-redis", "1"]);
+    let code = until("it ends", || again.ended().ok_or_else(|| "it runs".to_owned()));
+    let said = again.log_text();
+    assert!(
+        code == 1 && said.contains(&format!("needs port {}", chosen[0])) && said.contains("--redis-port"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_redis_server_it_says_so_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("dev");
+    let output = Command::new(env!("CARGO_BIN_EXE_slotkeeper"))
+        .args(["dev", "--with-redis", "3", "--listen", "127.0.0.1:0", "--data-dir", dir.to_str().unwrap()])
+        .env("PATH", folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("starts redis-server, which cannot be run") && said.contains("install it"), "{said}");
+    assert!(!dir.exists(), "nothing is made");
 }
 
 async fn until_adopted(member: &Member) -> serde_json::Value {

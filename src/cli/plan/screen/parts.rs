@@ -1,12 +1,12 @@
 //! The pieces of the plan screen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::{Screen, WIDTH, fit};
 use crate::cli::output::Style;
 use crate::cli::plan::names::Names;
-use crate::domain::{CheckLevel, Instant, PlanState, ShardState, SlotRange};
+use crate::domain::{CheckLevel, Instant, PlanState, ShardId, ShardState, Slot, SlotRange, ranges_of};
 use crate::wire::plan::{ActionKindView, CheckView, PlacementView, PlanView, ShardChangeView, ShardWeight, SpreadView};
 use crate::wire::timestamp::Timestamp;
 
@@ -182,7 +182,7 @@ impl Screen<'_> {
                 let _ = writeln!(text, "  {line}");
             }
         }
-        text
+        text + &repairs(plan, names)
     }
 }
 
@@ -205,7 +205,9 @@ fn placed(placement: &PlacementView) -> String {
 /// A step that moves no slots.
 fn other_action(kind: &ActionKindView, names: &Names) -> Option<String> {
     Some(match kind {
-        ActionKindView::MoveSlots { .. } | ActionKindView::AssignSlots { .. } => return None,
+        ActionKindView::MoveSlots { .. } | ActionKindView::AssignSlots { .. } | ActionKindView::RepairSlot { .. } => {
+            return None;
+        }
         ActionKindView::Promote { shard, from, to } => {
             let (from, to) = (names.show(from.as_str()), names.show(to.as_str()));
             format!("promote {to} to primary of {} in place of {from}", names.show(shard.as_str()))
@@ -213,10 +215,28 @@ fn other_action(kind: &ActionKindView, names: &Names) -> Option<String> {
         ActionKindView::SetReplicaOf { node, shard } => {
             format!("make {} a replica of {}", names.show(node.as_str()), names.show(shard.as_str()))
         }
-        ActionKindView::RepairSlot { slot, owner } => {
-            format!("close slot {slot} at {}", names.show(owner.as_str()))
-        }
     })
+}
+
+/// The slots that are repaired, a line for each run of them.
+fn repairs(plan: &PlanView, names: &Names) -> String {
+    let mut owned: BTreeMap<&ShardId, Vec<Slot>> = BTreeMap::new();
+    for action in &plan.actions {
+        if let ActionKindView::RepairSlot { slot, owner } = &action.kind {
+            owned.entry(owner).or_default().push(*slot);
+        }
+    }
+    let mut runs: Vec<(SlotRange, &ShardId)> = Vec::new();
+    for (owner, slots) in owned {
+        runs.extend(ranges_of(slots).into_iter().map(|range| (range, owner)));
+    }
+    runs.sort_by_key(|(range, _)| range.slots().next());
+    let mut text = String::new();
+    for (range, owner) in runs {
+        let slots = if range.count() == 1 { "slot" } else { "slots" };
+        let _ = writeln!(text, "  close {slots} {range} at {}", names.show(owner.as_str()));
+    }
+    text
 }
 
 /// What the plan is for, in a few words.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::{NodeId, SLOT_COUNT, Slot, SlotSet};
-use crate::nodes_text::{Role, View};
+use crate::nodes_text::{Flag, Role, View};
 
 /// Most sentences about what does not agree.
 const SENTENCES_MAX: usize = 8;
@@ -13,9 +13,16 @@ const SENTENCES_MAX: usize = 8;
 pub(super) fn faults(seen: &[(String, View)]) -> Vec<String> {
     let Some(((first_at, first), others)) = seen.split_first() else { return Vec::new() };
     let mut faults = Vec::new();
-    for (at, view) in seen {
+    // The seed is asked once more among the masters.
+    let mut told = BTreeSet::new();
+    for (at, view) in seen.iter().filter(|(at, _)| told.insert(at)) {
         for open in view.myself().into_iter().flat_map(|me| &me.open).take(SENTENCES_MAX) {
-            faults.push(format!("slot {} is open at {at}: {}", open.slot, open.flag));
+            let (way, other) = match &open.flag {
+                Flag::Migrating(to) => ("migrating to", to),
+                Flag::Importing(from) => ("importing from", from),
+            };
+            let other = named(view, other);
+            faults.push(format!("slot {} is open at {at}: {way} {other}", open.slot));
         }
         for node in view.nodes.iter().filter(|node| node.role == Role::Handshake) {
             faults.push(format!("{at} has node {} in handshake", node.id));
@@ -55,6 +62,12 @@ pub(super) fn faults(seen: &[(String, View)]) -> Vec<String> {
         faults.push(format!("and {more} more"));
     }
     faults
+}
+
+/// A node by the address that a view has for it; else by its id.
+fn named(view: &View, id: &NodeId) -> String {
+    let host = view.node(id).and_then(|node| Some((node.host.as_ref()?, node.port)));
+    host.map_or_else(|| id.to_string(), |(host, port)| super::super::link::printed(host, port))
 }
 
 /// Who is a member, and whose replica.
@@ -108,7 +121,7 @@ mod tests {
             (HEALTHY.replace("0-5460", "1-5460"), "slots 0 have other owners for node-2 than for node-1"),
             (
                 include_str!("../../../../tests/fixtures/redis/02-midmigration-source.nodes.txt").to_owned(),
-                "slot 5 is open at node-2: migrating to d4a413bf29e5bc388a6be4178f7bdc23d3cf0836",
+                "slot 5 is open at node-2: migrating to 127.0.0.1:21001",
             ),
         ] {
             let faults = faults(&seen(&[HEALTHY, &second]));

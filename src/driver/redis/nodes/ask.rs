@@ -160,7 +160,7 @@ fn shown(words: &[&str]) -> String {
 /// An error of a connection in the words of this room.
 fn told(error: &LinkError) -> NodesError {
     match error {
-        LinkError::Lost { .. } => {
+        LinkError::Lost { why, .. } if !why.contains("TLS") && !why.contains("it sent more") => {
             NodesError::Unavailable(format!("{error}; is it a Redis server, and TLS used as the server expects it?"))
         }
         other if other.passes() || *other == LinkError::SteppedDown => NodesError::Unavailable(error.to_string()),

@@ -69,7 +69,13 @@ fn fit(
     }
     let owned: usize = me.ranges.iter().map(|range| range.count()).sum();
     if owned > 0 || !me.open.is_empty() {
-        return refused(format!("it owns {owned} slots, and has {} open", me.open.len()));
+        let mut has = Vec::new();
+        for (number, what) in [(owned as u64, "slots"), (me.open.len() as u64, "open slots"), (facts.keys, "keys")] {
+            if number > 0 {
+                has.push(format!("{number} {what}"));
+            }
+        }
+        return refused(format!("it has {}: empty it, then CLUSTER RESET it", has.join(", ")));
     }
     // A replica of a member holds its primary's keys: an attempt that did not come to its end left it so.
     if me.role == Role::Master && facts.keys > 0 {
@@ -243,7 +249,8 @@ mod tests {
             (&alone, Facts { version: String::new(), ..facts() }, vec![], "version \"\""),
             (&alone, facts(), vec![ME], "of the cluster already"),
             (&other, facts(), vec![], OTHER),
-            (&owns, facts(), vec![], "it owns 10 slots"),
+            (&owns, facts(), vec![], "it has 10 slots: empty it"),
+            (&owns, Facts { keys: 3, ..facts() }, vec![], "it has 10 slots, 3 keys: empty it"),
             (&alone, Facts { keys: 3, ..facts() }, vec![], "it holds 3 keys"),
         ] {
             let why = verdict(text, &facts, &members).unwrap_err();

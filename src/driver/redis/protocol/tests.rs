@@ -115,3 +115,24 @@ fn a_move_is_taken_back_without_leaving_keys_behind() {
     assert_eq!(undo(&s(None), &t(None, 0)), Ok(Step::Done));
     assert!(undo(&end("s", "x", None, 0), &t(FROM_S, 0)).is_err());
 }
+
+#[test]
+fn what_a_third_node_has_is_closed_at_both_ends_and_left_to_it() {
+    let leave =
+        |source: &End<Node>, target: &End<Node>| let_go(&Ends { source, target, from: &["s", "s2"], to: &["t", "t2"] });
+    for owner in ["x", ""] {
+        let (s, t) = (|flag, keys| end("s", owner, flag, keys), |flag, keys| end("t", owner, flag, keys));
+        assert_eq!(leave(&s(TO_T, 2), &t(FROM_S, 0)), Ok(Step::CloseSource));
+        assert_eq!(leave(&s(None, 2), &t(FROM_S, 0)), Ok(Step::CloseTarget));
+        assert_eq!(leave(&s(None, 2), &t(None, 1)), Ok(Step::Done));
+        // It has not heard of the owner, as long as it imports.
+        assert_eq!(leave(&s(None, 0), &end("t", "s", FROM_S, 0)), Ok(Step::CloseTarget));
+        assert!(leave(&s(None, 0), &end("t", "s", None, 0)).is_err(), "news on its way");
+        assert!(leave(&s(None, 0), &t(FROM_S, 1)).is_err(), "its keys could not be reached");
+        assert!(leave(&s(None, 0), &t(Some(Flag::Importing("x")), 0)).is_err(), "somebody else's");
+        assert!(leave(&s(Some(Flag::Migrating("x")), 0), &t(None, 0)).is_err(), "somebody else's");
+        assert!(leave(&s(None, 0), &end("t", "t", None, 0)).is_err());
+    }
+    assert!(leave(&end("s", "s", None, 0), &end("t", "s", None, 0)).is_err(), "it is at home");
+    assert!(leave(&end("s", "t2", None, 0), &end("t", "x", None, 0)).is_err());
+}

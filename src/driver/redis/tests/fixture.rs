@@ -15,7 +15,7 @@ use crate::domain::{
     Slot, SlotRange, Topology, TopologyShard, Version,
 };
 use crate::driver::redis::{Links, Redis, Settings};
-use crate::driver::{Direction, Driver as _, DriverError, Job, Lease};
+use crate::driver::{Direction, Driver as _, DriverError, Job, Lease, Waits};
 use crate::nodes_text::{self, Role, View};
 
 /// How long anything may take.
@@ -100,6 +100,11 @@ impl Server {
     pub fn signal(&self, name: &str) {
         let id = self.child.as_ref().expect("it runs").id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Waits until it calls a cluster of its own whole.
+    pub fn wait_whole(&self) {
+        self.wait("it serves", |server| server.text(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
     }
 
     fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -304,6 +309,7 @@ impl Cluster {
             came_from: None,
             ending: false,
             lease: Lease::new(1, || true),
+            waits: Waits::default(),
         }
     }
 

@@ -204,3 +204,37 @@ async fn a_big_key_is_moved_only_with_a_persons_word() {
     assert_eq!(cluster.servers[1].keys_in(SLOT), 11);
     cluster.assert_sound();
 }
+
+/// A stop of one end for longer than a look holds, at a place, once.
+fn stopping(cluster: &Arc<Cluster>, at_place: &'static str, which: usize) -> Settings {
+    let there = Arc::clone(cluster);
+    at(at_place, move || {
+        there.servers[which].signal("STOP");
+        let there = Arc::clone(&there);
+        let longer = std::time::Duration::from_millis(1_600);
+        std::thread::spawn(move || {
+            std::thread::sleep(longer);
+            there.servers[which].signal("CONT");
+        });
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_stops_for_longer_than_a_look_holds_is_looked_at_again_before_anything_is_given_away() {
+    let cluster = Arc::new(Cluster::start(2, 1, 0, &[]));
+    let topology = Arc::new(cluster.topology());
+    for (round, (place, which)) in
+        [("before-own", 0), ("before-own", 1), ("before-drain", 0), ("after-own", 0), ("before-release", 1)]
+            .into_iter()
+            .enumerate()
+    {
+        let slot = SLOT + u16::try_from(round).unwrap();
+        fill(&cluster, slot, 30);
+        let settings = stopping(&cluster, place, which);
+        driver(settings).execute(&cluster.job(&topology, 0, 1, &[(slot, slot)])).await.unwrap();
+        assert_eq!((cluster.servers[0].keys_in(slot), cluster.servers[1].keys_in(slot)), (0, 30), "{place} {which}");
+        cluster.assert_owned(slot, 1);
+    }
+    cluster.settle();
+    cluster.assert_sound();
+}

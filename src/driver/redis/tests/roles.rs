@@ -6,7 +6,7 @@ use redis::cmd;
 
 use super::fixture::{Cluster, driver, key_in};
 use crate::domain::{ActionKind, Slot, SlotRange};
-use crate::driver::redis::{Credentials, Secret, Settings};
+use crate::driver::redis::{Credentials, Failpoints, Secret, Settings};
 use crate::driver::{Direction, Driver as _, DriverError, Lease};
 
 fn slot(number: u16) -> Slot {
@@ -140,4 +140,57 @@ async fn a_deposed_leader_is_refused() {
     cluster.assert_owned(903, 1);
     new.step_down();
     cluster.assert_sound();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_fence_an_end_that_dies_in_the_middle_lets_the_leader_in_again() {
+    // The administrator stands in the configuration; the user of the term goes with the process.
+    let all = "--appendonly yes --appendfsync always --user admin on >canary ~* &* +@all";
+    let all: Vec<&str> = all.split(' ').collect();
+    for which in [0, 1] {
+        let mut cluster = Cluster::start(2, 0, 0, &all);
+        let topology = Arc::new(cluster.topology());
+        for slot in 100..110 {
+            for number in 0..20 {
+                let key = key_in(slot, number);
+                cmd("SET").arg(key).arg(number).exec(&mut cluster.servers[0].connect().unwrap()).unwrap();
+            }
+        }
+        let admin = Credentials { username: Some("admin".to_owned()), password: Secret::new("canary") };
+        let (held, hold) = std::sync::mpsc::channel::<()>();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let (once, gone) = (std::sync::Once::new(), std::sync::Mutex::new(gone));
+        let failpoints = Failpoints::new(move |place| {
+            if place == "before-drain" {
+                once.call_once(|| {
+                    held.send(()).unwrap();
+                    gone.lock().unwrap().recv().unwrap();
+                });
+            }
+            Box::pin(std::future::ready(()))
+        });
+        let settings = Settings { credentials: Some(admin), fence_with_acl: true, failpoints, ..Settings::default() };
+        let driver = driver(settings);
+        driver.fence(&cluster.name, &topology, &Lease::new(7, || true)).await.unwrap();
+        let mut job = cluster.job(&topology, 0, 1, &[(100, 109)]);
+        job.lease = Lease::new(7, || true);
+        let moving = tokio::spawn(async move { driver.execute(&job).await });
+        let cluster = tokio::task::spawn_blocking(move || {
+            hold.recv().unwrap();
+            cluster.servers[which].kill();
+            cluster.servers[which].run();
+            go.send(()).unwrap();
+            cluster
+        })
+        .await
+        .unwrap();
+        moving.await.unwrap().unwrap();
+        for slot in 100..110 {
+            cluster.assert_owned(slot, 1);
+            assert_eq!((cluster.servers[0].keys_in(slot), cluster.servers[1].keys_in(slot)), (0, 20), "{which}");
+        }
+        cluster.assert_sound();
+        let users = cluster.servers[which].ask(&["ACL", "USERS"]);
+        assert!(format!("{users:?}").contains("slotkeeper-live-t7"), "{users:?}");
+    }
 }

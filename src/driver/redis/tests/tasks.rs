@@ -220,6 +220,7 @@ async fn moved(world: &Shared) -> Result<(), DriverError> {
         came_from: None,
         ending: false,
         lease: Lease::new(1, || true),
+        waits: crate::driver::Waits::default(),
     };
     Redis::new(Arc::new(Links::new(Settings::default()))).execute(&job).await
 }
