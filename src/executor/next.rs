@@ -200,7 +200,12 @@ pub fn next(record: &PlanRecord, driver: DriverKind, ours: bool, hand: &mut Hand
         && rollout.in_flight().next().is_none()
         && let Some(step) = view.end(ours, soonest.0.is_some())
     {
-        return step;
+        return match step {
+            Step::Block(cause) if driver.asks_nodes() && split_advice(&cause).1.is_none() => {
+                Step::Block(advised(&cause, "rollout resume tries it again, rollout abort ends where it is"))
+            }
+            step => step,
+        };
     }
     if ours && driver.asks_nodes() && view.is_at_its_end() {
         return Step::Complete;

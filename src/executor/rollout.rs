@@ -13,9 +13,7 @@ use tracing::{debug, info, warn};
 use super::Drivers;
 use super::next::{ATTEMPTS_MAX, Hand, Step, next};
 use crate::controller::{Caller, Cluster, ControlError, Controller, Op, PlanRecord, SteerVerb};
-use crate::domain::{
-    ActionId, ActionKind, ActionState, ClusterName, PlanId, RolloutState, SlotSet, advised, split_advice,
-};
+use crate::domain::{ActionId, ActionState, ClusterName, PlanId, RolloutState, SlotSet, advised, split_advice};
 use crate::driver::{Direction, Driver, DriverError, Job, Waits};
 
 /// Pause after a commit that failed or was refused; doubled up to the most for each further one.
@@ -386,16 +384,13 @@ fn sends(record: &PlanRecord) -> bool {
     rollout.state != RolloutState::Aborting || rollout.in_flight().next().is_some()
 }
 
-/// The slots of every action that was begun.
+/// The slots of every action that was begun. What is to be repaired was open before, and is no worse for an end.
 fn begun_slots(record: &PlanRecord) -> SlotSet {
     let mut slots = SlotSet::new();
     let begun = record.rollout.iter().flat_map(|rollout| rollout.actions.keys());
     for action in begun.filter_map(|id| record.plan.body.action(*id)) {
         for range in action.kind.ranges() {
             slots.insert_range(*range);
-        }
-        if let ActionKind::RepairSlot { slot, .. } = &action.kind {
-            slots.insert(*slot);
         }
     }
     slots

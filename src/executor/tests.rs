@@ -401,7 +401,8 @@ async fn nodes_that_disagree_at_the_end_block_the_rollout() {
     let stage = Stage::start(Arc::clone(&driver) as _, 4, |_| {}).await;
     stage.until_rollout(RolloutState::Blocked).await;
     let cause = stage.rollout().cause.unwrap();
-    assert_eq!(cause, "every action is done, but: node-b still claims slot 9092");
+    let advice = "cluster check; rollout resume once it is clean";
+    assert_eq!(cause, format!("every action is done, but: node-b still claims slot 9092; do: {advice}"));
     driver.set_verdict(Ok(()));
     stage.steer(SteerVerb::Resume, &[]).await;
     stage.until_rollout(RolloutState::Succeeded).await;

@@ -1,6 +1,8 @@
 //! What a person can do about what keeps a server or a slot: the part of a reason after `do:`. Each begins with a verb and
 //! ends before what then becomes of the rollout, which [`and_then`] adds.
 
+use tokio::time::{Duration, Instant};
+
 use super::link::{LinkError, Refusal};
 use super::protocol::Obstacle;
 use crate::domain::{Node, NodeId, Slot, advised, split_advice};
@@ -8,7 +10,7 @@ use crate::driver::drift::give_back;
 use crate::driver::{DriverError, Job};
 
 /// Stands for the slot in an advice about many: see [`for_slots`].
-const SLOT: &str = "SLOT";
+const SLOT: &str = "<slot>";
 
 /// For a server that does not answer as it should.
 pub(super) const fn of_link(error: &LinkError) -> &'static str {
@@ -45,13 +47,13 @@ pub(super) fn of_refusal(refusal: &Refusal) -> &'static str {
 /// For a slot that somebody else did something with. `home`: the primary that the table gives it to.
 pub(super) fn of_obstacle(obstacle: &Obstacle<NodeId>, node: impl Fn(&NodeId) -> String, home: &Node) -> String {
     match obstacle {
-        Obstacle::OwnedElsewhere { .. } => {
-            let back = give_back(Slot::at(0), false, home, &home.id).replace("SETSLOT 0", "SETSLOT SLOT");
+        Obstacle::OwnedElsewhere { .. } | Obstacle::Imported { .. } => {
+            let back = give_back(Slot::at(0), false, home, &home.id).replace("SETSLOT 0", "SETSLOT <slot>");
             format!("{back}, then rollout resume; or rollout abort, then plan create --repair")
         }
         Obstacle::Unowned { .. } => "rollout abort, then plan create --repair".to_owned(),
         Obstacle::OpenElsewhere { at, .. } => format!(
-            "end the tool that moves it, and where it holds no key of the slot close it: redis-cli {} CLUSTER SETSLOT SLOT STABLE",
+            "end the tool that moves it, and where it holds no key of the slot close it: redis-cli {} CLUSTER SETSLOT <slot> STABLE",
             dialled(&node(at))
         ),
         Obstacle::Stray { .. } => "rollout abort: that takes the slot home with them".to_owned(),
@@ -83,19 +85,33 @@ fn dialled(at: &str) -> String {
     format!("-h {} -p {port}", host.trim_matches(['[', ']']))
 }
 
+/// How long nothing may come of an action before it is said what it waits for.
+const TOLD_AFTER: Duration = Duration::from_secs(4);
+
+/// Says what an action waits for, if it has done so for a while.
+pub(super) fn tell(job: &Job, since: Instant, why: impl FnOnce() -> String) {
+    if since.elapsed() >= TOLD_AFTER {
+        let why = and_then(job, DriverError::Open(why())).to_string();
+        job.waits.say(job.action.id, Some(why));
+    }
+}
+
 /// What then becomes of the rollout.
 pub(super) fn and_then(job: &Job, error: DriverError) -> DriverError {
-    let with = |why: String, or_else: &str, next: &str| {
-        let (reason, advice) = split_advice(&why);
-        let advice = advice.unwrap_or(or_else);
-        if advice.contains("rollout ") { advised(reason, advice) } else { advised(reason, &format!("{advice}{next}")) }
+    let next = if job.ending { "; the rollout ends by itself then" } else { ", then rollout resume" };
+    let with = |why: &str, or_else: Option<&str>| {
+        let (reason, advice) = split_advice(why);
+        match advice.or(or_else) {
+            Some(advice) if advice.contains("rollout ") => advised(reason, advice),
+            Some(advice) => advised(reason, &format!("{advice}{next}")),
+            None => reason.to_owned(),
+        }
     };
-    let look = "cluster check tells how the nodes stand";
+    let look = Some("cluster check tells how the nodes stand");
     match error {
-        DriverError::Open(why) if job.ending => DriverError::Open(with(why, look, "; the rollout ends by itself then")),
-        DriverError::Open(why) => DriverError::Open(with(why, look, ", then rollout resume")),
-        DriverError::Pause(why) => DriverError::Pause(with(why, look, ", then rollout resume")),
-        DriverError::Halt(why) if !job.ending => DriverError::Halt(with(why, look, ", then rollout resume")),
+        DriverError::Open(why) => DriverError::Open(with(&why, look)),
+        DriverError::Pause(why) => DriverError::Pause(with(&why, look)),
+        DriverError::Halt(why) if !job.ending => DriverError::Halt(with(&why, None)),
         error @ (DriverError::Halt(_) | DriverError::Retry(_) | DriverError::Abort(_)) => error,
     }
 }

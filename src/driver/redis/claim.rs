@@ -9,6 +9,7 @@ use futures::future::{BoxFuture, join_all};
 use redis::Cmd;
 use tokio::time::{Instant, sleep};
 
+use super::advice;
 use super::drain::{Drain, Drained};
 use super::keys::Listings;
 use super::link::{LinkError, Reply};
@@ -61,7 +62,10 @@ impl Claim<'_> {
                 Ok(()) => return Ok(()),
                 Err(Fault::Lasting(why)) => return Err(DriverError::Pause(why)),
                 Err(Fault::Passing(why)) if start.elapsed() > PATIENCE => return Err(DriverError::Open(why)),
-                Err(Fault::Passing(_)) => sleep(LOOK_EVERY).await,
+                Err(Fault::Passing(why)) => {
+                    advice::tell(self.job, start, || why);
+                    sleep(LOOK_EVERY).await;
+                }
             }
         }
     }

@@ -24,8 +24,6 @@ use crate::nodes_text::Role;
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 25 });
 /// How long a contradiction between the servers may last: news travel by gossip.
 const OBSTACLE_PATIENCE: Duration = Duration::from_secs(6);
-/// How long nothing may come of it before it is said what it waits for.
-const TOLD_AFTER: Duration = Duration::from_secs(4);
 /// Pause between looks that bring nothing new, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
@@ -196,11 +194,7 @@ impl<'a> Mover<'a> {
             if since.elapsed() >= PATIENCE || lasting && since.elapsed() >= OBSTACLE_PATIENCE {
                 return Err(self.stuck(&left, fault.as_ref(), &doubts));
             }
-            if since.elapsed() >= TOLD_AFTER {
-                let why = self.stuck(&left, fault.as_ref(), &doubts).why;
-                let why = advice::and_then(self.job, DriverError::Open(why)).to_string();
-                self.job.waits.say(self.job.action.id, Some(why));
-            }
+            advice::tell(self.job, since, || self.stuck(&left, fault.as_ref(), &doubts).why);
             self.halt_doubted(&mut doubts);
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);

@@ -163,6 +163,12 @@ impl Drain<'_> {
                     Verdict::Unknown | Verdict::Again => {
                         ends.insert(batch.slot, Drained::Again(self.told(&refusal)));
                     }
+                    // A target that was started anew has lost the user of the term: it is let in again when it is looked at.
+                    Verdict::Denied
+                        if !refusal.text().contains("NOPERM") && self.links.is_fenced(&self.job.cluster) =>
+                    {
+                        ends.insert(batch.slot, Drained::Again(self.told(&refusal)));
+                    }
                     Verdict::Denied => {
                         ends.insert(batch.slot, Drained::Halted(self.told(&refusal)));
                     }

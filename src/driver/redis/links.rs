@@ -114,6 +114,11 @@ impl Links {
         user.map(|user| user.credentials).or_else(|| self.settings.credentials.clone())
     }
 
+    /// Whether the driver has a user of its own there, for this term.
+    pub(super) fn is_fenced(&self, cluster: &ClusterName) -> bool {
+        self.user(cluster).is_some()
+    }
+
     /// Connects to a cluster's servers as this user from now on, until the term is over.
     pub(super) fn become_user(&self, cluster: &ClusterName, user: TermUser) {
         self.locked(|term| {

@@ -78,6 +78,13 @@ pub enum Obstacle<N> {
         /// Who says so.
         at: N,
     },
+    /// Neither end owns the slot, and the target still imports it and holds keys of it.
+    Imported {
+        /// Who holds them.
+        at: N,
+        /// How many.
+        keys: u64,
+    },
     /// The target owns the slot and the source still holds keys of it, which nobody can reach.
     Stray {
         /// Who holds them.
@@ -94,6 +101,9 @@ impl<N: Display> Display for Obstacle<N> {
             Self::OpenElsewhere { at, flag: Flag::Importing(from) } => write!(f, "{at} has it importing from {from}"),
             Self::OwnedElsewhere { at, owner } => write!(f, "{at} says that {owner} owns it"),
             Self::Unowned { at } => write!(f, "{at} says that nobody owns it"),
+            Self::Imported { at, keys } => {
+                write!(f, "{at} imports it and holds {keys} keys of it, and neither end owns it")
+            }
             Self::Stray { at, keys } => write!(f, "{at} does not own it any more and still holds {keys} keys of it"),
         }
     }
@@ -111,6 +121,7 @@ impl<N> Obstacle<N> {
             Self::OwnedElsewhere { at, owner } => Obstacle::OwnedElsewhere { at: name(at), owner: name(owner) },
             Self::Unowned { at } => Obstacle::Unowned { at: name(at) },
             Self::Stray { at, keys } => Obstacle::Stray { at: name(at), keys: *keys },
+            Self::Imported { at, keys } => Obstacle::Imported { at: name(at), keys: *keys },
         }
     }
 }
@@ -196,20 +207,13 @@ pub fn let_go<N: Clone + Eq>(ends: &Ends<'_, N>) -> Result<Step, Obstacle<N>> {
             return Err(Obstacle::OwnedElsewhere { at: end.me.clone(), owner: owner.clone() });
         }
     }
-    let gone = |end: &End<N>| match &end.owner {
-        Some(owner) => Obstacle::OwnedElsewhere { at: end.me.clone(), owner: owner.clone() },
-        None => Obstacle::Unowned { at: end.me.clone() },
-    };
     match (&source.flag, &target.flag) {
         (Some(Flag::Migrating(to)), _) if ends.to.contains(to) => Ok(Step::CloseSource),
         (Some(flag), _) => Err(elsewhere(source, flag)),
-        (None, Some(Flag::Importing(from))) if ends.from.contains(from) => {
-            if target.keys > 0 {
-                Err(gone(target))
-            } else {
-                Ok(Step::CloseTarget)
-            }
-        }
+        (None, Some(Flag::Importing(from))) if ends.from.contains(from) => match target.keys {
+            0 => Ok(Step::CloseTarget),
+            keys => Err(Obstacle::Imported { at: target.me.clone(), keys }),
+        },
         (None, Some(flag)) => Err(elsewhere(target, flag)),
         (None, None) => Ok(Step::Done),
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::advice;
 use super::links::Links;
 use super::sight::{Fault, Sight, member_ids, members, primaries, primary};
 use super::value::{command, field, text};
@@ -44,6 +45,7 @@ pub(super) async fn promote(links: &Links, job: &Job, shard: &TopologyShard, to:
             let why = format!("{node} does not become the primary of shard {}: {why}", shard.id);
             return Err(if job.ending { DriverError::Halt(why) } else { DriverError::Open(why) });
         }
+        advice::tell(job, start, || why);
         sleep(LOOK_EVERY).await;
     }
 }
@@ -163,6 +165,7 @@ pub(super) async fn follow(links: &Links, job: &Job, node: &NodeId, shard: &Topo
             Ok(Following::Copying) => {
                 // It takes as long as it takes.
                 since = Instant::now();
+                job.waits.say(job.action.id, None);
                 "it copies".to_owned()
             }
             Ok(Following::Waits(why)) | Err(Fault::Passing(why)) => why,
@@ -172,6 +175,7 @@ pub(super) async fn follow(links: &Links, job: &Job, node: &NodeId, shard: &Topo
             let why = format!("{node} does not become a replica of shard {}: {why}", shard.id);
             return Err(if job.ending { DriverError::Halt(why) } else { DriverError::Open(why) });
         }
+        advice::tell(job, since, || why);
         sleep(LOOK_EVERY).await;
     }
 }
