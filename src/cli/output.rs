@@ -89,10 +89,17 @@ impl Output {
         self.text(&self.shortened(text))
     }
 
-    /// Sentences with their long ids cut to what tells them apart, unless everything is to be whole.
+    /// Sentences with their long ids cut to what tells them apart, unless everything is to be whole. What is to be done stays
+    /// as it is: it is typed.
     #[must_use]
     pub fn shortened(self, text: &str) -> String {
-        if self.format == Format::Wide { text.to_owned() } else { Names::within([text]).shorten(text) }
+        if self.format == Format::Wide {
+            return text.to_owned();
+        }
+        let names = Names::within([text]);
+        let line =
+            |line: &str| if line.trim_start().starts_with("do: ") { line.to_owned() } else { names.shorten(line) };
+        text.split_inclusive('\n').map(line).collect()
     }
 
     /// Writes one value as JSON to stdout.
