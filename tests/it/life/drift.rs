@@ -41,10 +41,10 @@ async fn what_nobody_ordered_is_told_and_repaired() {
     servers[1].ask(&["CLUSTER", "SETSLOT", "866", "IMPORTING", &ids[0]]);
     servers[0].ask(&["CLUSTER", "SETSLOT", "866", "MIGRATING", &ids[1]]);
     for server in servers {
-        server.ask(&["CLUSTER", "DELSLOTS", "16000"]);
+        server.ask(&["CLUSTER", "DELSLOTS", "16000", "16001", "16002"]);
     }
     let drift = stage.until_drift(&["uncovered", "open-slot", "open-slot"]).await;
-    assert_eq!(drift[0]["ranges"], json!([[16000, 16000]]));
+    assert_eq!(drift[0]["ranges"], json!([[16000, 16002]]));
     assert_eq!((&drift[0]["shard"], &drift[1]["ranges"]), (&json!(ids[2]), &json!([[866, 866]])));
     let checked = stage.member.cli(&["cluster", "check"]);
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -67,11 +67,16 @@ async fn what_nobody_ordered_is_told_and_repaired() {
         .expect(200);
     let plan = stage.propose(json!({"repair": true})).await;
     let actions = plan["actions"].as_array().unwrap();
-    assert_eq!(actions.len(), 2, "{plan}");
+    assert_eq!(actions.len(), 4, "{plan}");
     assert_eq!(actions[0]["kind"], "repair_slot");
     assert_eq!(check(&plan, "nodes-agree")["level"], "ok");
     let shown = stage.member.cli_ok(&["plan", "show", plan["id"].as_str().unwrap()]);
-    assert!(shown.contains("repair 2 slots") && shown.contains("close slot 866"), "{shown}");
+    assert!(
+        shown.contains("\"repair 4 slots\"")
+            && shown.contains("close slot 866 at")
+            && shown.contains("close slots 16000-16002 at"),
+        "{shown}"
+    );
     stage.carry_out(&plan).await;
     assert_eq!(stage.until_drift(&[]).await, Vec::<serde_json::Value>::new());
     stage.cluster.assert_clean();
