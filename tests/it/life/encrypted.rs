@@ -29,13 +29,13 @@ async fn over_tls_and_with_a_user_a_cluster_is_adopted_and_its_slots_move() {
         format!("[redis]\nusername = \"mover\"\npassword_file = {:?}\nobserve_interval_ms = 250\n", file.display());
     let seed = json!({"seed": cluster.servers[1].address().to_string()});
 
-    let plain = controller(folder.path(), &who).await;
-    let refused = plain.post(&format!("{CLUSTER}/import"), seed.clone()).await.expect(409);
+    let unencrypted = controller(folder.path(), &who).await;
+    let refused = unencrypted.post(&format!("{CLUSTER}/import"), seed.clone()).await.expect(409);
     assert_eq!(refused["code"], "node-unreachable", "{refused}");
     assert!(refused["detail"].as_str().unwrap().contains("it speaks TLS: set tls in [redis]"), "{refused}");
     let import = ["cluster", "import", "--seed", seed["seed"].as_str().unwrap()];
-    assert_eq!(plain.cli(&import).status.code(), Some(6), "the seed cannot be reached");
-    drop(plain);
+    assert_eq!(unencrypted.cli(&import).status.code(), Some(6), "the seed cannot be reached");
+    drop(unencrypted);
 
     let ca = certificate("ca.pem");
     let member = controller(folder.path(), &format!("{who}[redis.tls]\nca = {:?}\n", ca.display())).await;

@@ -69,48 +69,48 @@ fn parse(bytes: &[u8]) -> Option<(Command, usize)> {
     (at <= bytes.len()).then_some((command, at))
 }
 
-/// What was set on a slot, as far as the trace tells, and the keys that were sent of it.
-#[derive(Default)]
-struct Known {
-    importing: bool,
-    migrating: bool,
-    target_owns: bool,
-    released: bool,
-    sent: bool,
+/// What was set on a slot, as far as the trace tells: `importing`, `migrating`, `owned` (by the target), `released`, `sent`.
+type Known = BTreeMap<u16, BTreeSet<&'static str>>;
+
+/// The breaches of the rules in one `MIGRATE`.
+fn breaches_of_migrate(end: char, command: &Command, words: &[String], known: &mut Known) -> Vec<String> {
+    let mut found = Vec::new();
+    let keys = words.iter().position(|word| word == "KEYS").expect("it has keys") + 1;
+    if words[..keys].iter().any(|word| word == "COPY") {
+        found.push("COPY".to_owned());
+    }
+    if words[5].parse::<u64>().unwrap() > 500 {
+        found.push(format!("a timeout of {} ms", words[5]));
+    }
+    if command.len() - keys > 100 {
+        found.push(format!("{} keys at once", command.len() - keys));
+    }
+    let of: BTreeSet<u16> = command[keys..].iter().map(|key| Slot::of_key(key).get()).collect();
+    if of.len() != 1 {
+        found.push(format!("keys of slots {of:?} in one MIGRATE"));
+    }
+    for slot in of {
+        let state = known.entry(slot).or_default();
+        state.insert("sent");
+        if !state.contains("importing") && end == 'S' {
+            found.push(format!("slot {slot}: keys sent to a target that does not import it"));
+        }
+        if state.contains("owned") {
+            found.push(format!("slot {slot}: keys sent after the target owns it"));
+        }
+    }
+    found
 }
 
 /// The breaches of the rules in a trace of moves of these slots from `S` to `T`, to their end or home again.
 fn breaches(trace: &Trace, ids: (&str, &str), slots: &[u16], home: bool) -> Vec<String> {
     let (source, target) = ids;
     let mut found = Vec::new();
-    let mut known: BTreeMap<u16, Known> = BTreeMap::new();
+    let mut known = Known::new();
     for (end, command) in trace {
         let words: Vec<String> = command.iter().map(|word| String::from_utf8_lossy(word).to_uppercase()).collect();
         if words[0] == "MIGRATE" {
-            let keys = words.iter().position(|word| word == "KEYS").expect("it has keys") + 1;
-            if words[..keys].iter().any(|word| word == "COPY") {
-                found.push("COPY".to_owned());
-            }
-            if words[5].parse::<u64>().unwrap() > 500 {
-                found.push(format!("a timeout of {} ms", words[5]));
-            }
-            if command.len() - keys > 100 {
-                found.push(format!("{} keys at once", command.len() - keys));
-            }
-            let of: BTreeSet<u16> = command[keys..].iter().map(|key| Slot::of_key(key).get()).collect();
-            if of.len() != 1 {
-                found.push(format!("keys of slots {of:?} in one MIGRATE"));
-            }
-            for slot in of {
-                let slot_known = known.entry(slot).or_default();
-                slot_known.sent = true;
-                if !slot_known.importing && *end == 'S' {
-                    found.push(format!("slot {slot}: keys sent to a target that does not import it"));
-                }
-                if slot_known.target_owns {
-                    found.push(format!("slot {slot}: keys sent after the target owns it"));
-                }
-            }
+            found.extend(breaches_of_migrate(*end, command, &words, &mut known));
         }
         if words.len() < 4 || words[..2] != ["CLUSTER", "SETSLOT"] {
             continue;
@@ -119,46 +119,45 @@ fn breaches(trace: &Trace, ids: (&str, &str), slots: &[u16], home: bool) -> Vec<
         let state = known.entry(slot).or_default();
         let node = words.get(4).map(|id| id.to_lowercase());
         match (*end, words[3].as_str(), node.as_deref()) {
-            ('T', "IMPORTING", _) => state.importing = true,
-            ('S', "MIGRATING", _) => state.migrating = true,
+            ('T', "IMPORTING", _) => _ = state.insert("importing"),
+            ('S', "MIGRATING", _) => _ = state.insert("migrating"),
             ('T', "NODE", Some(id)) if id == target => {
-                if !state.importing {
+                if !state.remove("importing") {
                     found.push(format!("slot {slot}: the target owns it without importing it"));
                 }
-                if !state.migrating {
+                if !state.contains("migrating") {
                     found.push(format!("slot {slot}: the target owns it while the source accepts keys"));
                 }
-                (state.target_owns, state.importing) = (true, false);
+                state.insert("owned");
             }
             ('S', "NODE", Some(id)) if id == target => {
-                if !state.target_owns {
+                if !state.contains("owned") {
                     found.push(format!("slot {slot}: the source let go before the target owns it"));
                 }
-                state.released = true;
+                state.insert("released");
             }
-            ('T', "NODE", Some(id)) if id != target && state.importing => {
-                found.push(format!(
-                    "slot {slot}: NODE {} to clear an importing flag",
-                    if id == source { "source" } else { id }
-                ));
+            ('T', "NODE", Some(id)) if state.contains("importing") => {
+                let whom = if id == source { "the source" } else { id };
+                found.push(format!("slot {slot}: NODE of {whom} to clear an importing flag"));
             }
-            ('T', "STABLE", _) if state.importing && !home => {
-                found.push(format!("slot {slot}: the target is told to forget what it imports"));
+            ('T', "STABLE", _) => {
+                if state.remove("importing") && !home {
+                    found.push(format!("slot {slot}: the target is told to forget what it imports"));
+                }
             }
-            ('T', "STABLE", _) => state.importing = false,
-            ('S', "STABLE", _) => state.migrating = false,
+            ('S', "STABLE", _) => _ = state.remove("migrating"),
             _ => {}
         }
     }
     for slot in slots {
         let state = known.entry(*slot).or_default();
-        if !home && !state.released {
+        if !home && !state.contains("released") {
             found.push(format!("slot {slot}: the source was never told to let go"));
         }
-        if home && (state.importing || state.migrating) {
+        if home && (state.contains("importing") || state.contains("migrating")) {
             found.push(format!("slot {slot}: left open"));
         }
-        if !state.sent {
+        if !state.contains("sent") {
             found.push(format!("slot {slot}: no key was sent"));
         }
     }

@@ -157,13 +157,13 @@ async fn with_a_fence_an_end_that_dies_in_the_middle_lets_the_leader_in_again() 
             }
         }
         let admin = Credentials { username: Some("admin".to_owned()), password: Secret::new("canary") };
-        let (held, hold) = std::sync::mpsc::channel::<()>();
+        let (reached, place_reached) = std::sync::mpsc::channel::<()>();
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let (once, gone) = (std::sync::Once::new(), std::sync::Mutex::new(gone));
         let failpoints = Failpoints::new(move |place| {
             if place == "before-drain" {
                 once.call_once(|| {
-                    held.send(()).unwrap();
+                    reached.send(()).unwrap();
                     gone.lock().unwrap().recv().unwrap();
                 });
             }
@@ -176,7 +176,7 @@ async fn with_a_fence_an_end_that_dies_in_the_middle_lets_the_leader_in_again() 
         job.lease = Lease::new(7, || true);
         let moving = tokio::spawn(async move { driver.execute(&job).await });
         let cluster = tokio::task::spawn_blocking(move || {
-            hold.recv().unwrap();
+            place_reached.recv().unwrap();
             cluster.servers[which].kill();
             cluster.servers[which].run();
             go.send(()).unwrap();
