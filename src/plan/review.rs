@@ -257,7 +257,7 @@ fn one_way(looked: &Looked<'_>) -> Option<Finding> {
     let parts = [(assigned, "assigned without a move"), (repaired, "repaired")];
     let told: Vec<String> =
         parts.iter().filter(|(slots, _)| *slots > 0).map(|(slots, how)| format!("{slots} slots are {how}")).collect();
-    let text = format!("{}: rollback does not undo that, what was there before is gone", told.join(", and "));
+    let text = format!("{}: a rollback does not undo that", told.join(", and "));
     (!told.is_empty()).then(|| Finding::warn("one-way", text))
 }
 

@@ -135,6 +135,14 @@ mod tests {
     }
 
     #[test]
+    fn an_open_slot_is_told_once_though_the_seed_is_asked_twice() {
+        let open = include_str!("../../../../tests/fixtures/redis/02-midmigration-source.nodes.txt");
+        let twice = view(open.as_bytes(), None).unwrap();
+        let faults = faults(&[("seed".to_owned(), twice.clone()), ("seed".to_owned(), twice)]);
+        assert_eq!(faults, ["slot 5 is open at seed: migrating to 127.0.0.1:21001"]);
+    }
+
+    #[test]
     fn many_faults_are_cut() {
         let text = HEALTHY.lines().filter(|line| line.contains("myself")).collect::<Vec<_>>().join("\n");
         let all = faults(&seen(&[HEALTHY, &text, &text]));

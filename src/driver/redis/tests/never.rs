@@ -140,10 +140,8 @@ fn breaches(trace: &Trace, ids: (&str, &str), slots: &[u16], home: bool) -> Vec<
                 let whom = if id == source { "the source" } else { id };
                 found.push(format!("slot {slot}: NODE of {whom} to clear an importing flag"));
             }
-            ('T', "STABLE", _) => {
-                if state.remove("importing") && !home {
-                    found.push(format!("slot {slot}: the target is told to forget what it imports"));
-                }
+            ('T', "STABLE", _) if state.remove("importing") && !home => {
+                found.push(format!("slot {slot}: the target is told to forget what it imports"));
             }
             ('S', "STABLE", _) => _ = state.remove("migrating"),
             _ => {}
