@@ -89,8 +89,8 @@ fn swift() {
     let all = members(numbered(101, 101).expect("few"));
     let modulo = |nodes: &[Member]| build(Family::Modulo, nodes, Tuning::default(), None).expect("equal nodes");
     let (before, after) = (modulo(&all[..100]), modulo(&all));
-    // Whose a place among the ids is: the first start at or after it.
-    let range = |place: u64, nodes: u64| place.div_ceil(IDS / nodes) % nodes;
+    // Whose a place among the ids is: the first start at or after it; after the last one, the first (`bisect_left`).
+    let range = |place: u64, nodes: u64| place.div_ceil(IDS / nodes).min(nodes) % nodes;
     let vnode = |place: u64| place.div_ceil(IDS / 1000) % 1000;
     let (mut by_modulo, mut by_range, mut by_vnode) = (0, 0, 0);
     for id in 0..IDS {
