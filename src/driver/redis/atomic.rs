@@ -2,8 +2,8 @@
 //! `CLUSTER MIGRATION IMPORT` of Redis 8.4 (asked of the target). Pure: from what the servers say of their tasks and of who
 //! owns the slots to the next step. Ownership alone tells that a move is done; a task only tells why it is not.
 //!
-//! Source: the reply schemas of both commands in their servers' repositories (`src/commands/cluster-*.json`), and their
-//! documentation.
+//! Sources: for Valkey the server itself (9.1.2) and its `cluster_migrateslots.c`; for Redis the reply schema of its command
+//! (`src/commands/cluster-migration.json`) and its documentation.
 
 use crate::domain::{NodeId, SlotRange, SlotSet};
 
@@ -40,14 +40,25 @@ pub struct Task {
 /// What to do next for the slots of one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask for the move.
+    /// Ask for the move of what is left.
     Start,
-    /// Look again later: the task is under way. Its words, for who asks why it takes so long.
+    /// Look again later: a task is under way. Its words, for who asks why it takes so long.
     Wait(String),
+    /// Look again later: one end has heard of the hand-over, the other has not.
+    Settle,
     /// The server tries the same again and again: end the task, then give up for this reason.
     Cancel(String, String),
     /// Every slot is where it is to be.
     Done,
+}
+
+/// Where slots are on their way to a target, by what both ends say; the others have arrived.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// Neither end says that the target owns them.
+    pub left: SlotSet,
+    /// One end says so, the other does not.
+    pub between: SlotSet,
 }
 
 /// Times a server may try again, and times a task may be started anew, before it is given up.
@@ -65,56 +76,94 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Counts a failed task, once. True when it is time to give up.
-    pub fn count(&mut self, task: &Task) -> bool {
+    /// Counts a failed task, once.
+    fn count(&mut self, task: &Task) {
         if self.counted.as_deref() != Some(&task.id) {
             self.count = if self.message == task.message { self.count + 1 } else { 1 };
             self.message.clone_from(&task.message);
             self.counted = Some(task.id.clone());
         }
-        self.count >= FAILURES_MAX
     }
 }
 
-/// The next step for `slots` on their way to `target`. `left` are those of them that the target does not own yet, by what
-/// both ends say; `tasks` are all that the server lists which was or would be asked.
-///
-/// # Errors
-/// Why it is given up; no task of it is under way then.
-pub fn next(
-    dialect: Dialect,
-    slots: &SlotSet,
-    target: &NodeId,
-    left: &SlotSet,
-    tasks: &[Task],
-    failures: &mut Failures,
-) -> Result<Next, String> {
-    if left.is_empty() {
-        return Ok(Next::Done);
-    }
-    let ours = |task: &&Task| task.target == target.as_str() && overlap(&task.slots, slots);
-    let newest = tasks.iter().filter(ours).max_by_key(|task| task.created_s);
-    let Some(task) = newest else { return Ok(Next::Start) };
-    match (dialect, task.state.as_str()) {
-        (Dialect::Valkey, "success") | (Dialect::Redis, "completed") => {
-            // The hand-over is announced before everybody knows of it.
-            Ok(if overlap(&task.slots, left) {
-                Next::Wait("handed over, not known everywhere".to_owned())
-            } else {
-                Next::Start
-            })
+/// A move of slots that is asked for until it has come about, or has failed too often.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// Which way.
+    pub dialect: Dialect,
+    /// All slots of the action.
+    pub slots: &'a SlotSet,
+    /// Where they are to go.
+    pub target: &'a NodeId,
+    /// Times that the same may fail.
+    pub failures_max: u64,
+}
+
+impl Asked<'_> {
+    /// The next step. `tasks` are all that the server lists which was or would be asked, the newest first; they were listed
+    /// before both ends were asked where the slots are.
+    ///
+    /// # Errors
+    /// Why it is given up; no task of it is under way then.
+    pub fn next(&self, at: &Whereabouts, tasks: &[Task], failures: &mut Failures) -> Result<Next, String> {
+        if at.left.is_empty() && at.between.is_empty() {
+            return Ok(Next::Done);
         }
-        (Dialect::Valkey, "failed" | "cancelled") | (Dialect::Redis, "canceled") => {
-            if failures.count(task) {
-                return Err(format!("the servers gave up {} times: {}", failures.count, said(task)));
+        let ours = |task: &&Task| task.target == self.target.as_str() && overlap(&task.slots, self.slots);
+        let ours: Vec<&Task> = tasks.iter().filter(ours).collect();
+        if let Some(task) = ours.iter().find(|task| !self.dialect.has_ended(task)) {
+            return Ok(match self.dialect {
+                // Redis tries again by itself, for ever.
+                Dialect::Redis if task.state == "failed" && task.retries >= FAILURES_MAX => {
+                    let why = format!("the target tried {} times: {}", task.retries, said(task));
+                    Next::Cancel(task.id.clone(), why)
+                }
+                _ => Next::Wait(said(task)),
+            });
+        }
+        if !at.between.is_empty() {
+            return Ok(Next::Settle);
+        }
+        // Times are told in seconds: of tasks of one second the first in the list is the newest. One that came to its end
+        // says nothing of slots that have gone back since.
+        let newest = ours.iter().rev().max_by_key(|task| task.created_s);
+        if let Some(task) = newest.filter(|task| !self.dialect.has_succeeded(task)) {
+            failures.count(task);
+            if failures.count >= self.failures_max {
+                return Err(format!("the servers gave up {}: {}", times(failures.count), said(task)));
             }
-            Ok(Next::Start)
         }
-        // Redis tries again by itself, for ever.
-        (Dialect::Redis, "failed") if task.retries >= FAILURES_MAX => {
-            Ok(Next::Cancel(task.id.clone(), format!("the target tried {} times: {}", task.retries, said(task))))
-        }
-        _ => Ok(Next::Wait(said(task))),
+        Ok(Next::Start)
+    }
+}
+
+impl Dialect {
+    /// Whether a task goes no further.
+    #[must_use]
+    pub fn has_ended(self, task: &Task) -> bool {
+        let ends: &[&str] = match self {
+            Self::Valkey => &["success", "failed", "cancelled"],
+            Self::Redis => &["completed", "canceled"],
+        };
+        ends.contains(&task.state.as_str())
+    }
+
+    fn has_succeeded(self, task: &Task) -> bool {
+        task.state == if self == Self::Valkey { "success" } else { "completed" }
+    }
+
+    /// Whether one of the tasks has stopped writes: a source that was made to forget it would take writes again, while the
+    /// target may own the slots already.
+    #[must_use]
+    pub fn hands_over(self, tasks: &[Task]) -> bool {
+        self == Self::Valkey && tasks.iter().any(|task| ["failover-paused", "failover-granted"].contains(&&*task.state))
+    }
+
+    /// Whether a state, as in [`Next::Wait`], may last as long as there is data to send; the others pass in a moment, or do
+    /// not pass.
+    #[must_use]
+    pub fn may_last(self, said: &str) -> bool {
+        self == Self::Redis || ["snapshotting", "waiting-to-snapshot"].contains(&said)
     }
 }
 
@@ -140,6 +189,10 @@ pub fn slots(text: &str) -> Result<SlotSet, String> {
 fn said(task: &Task) -> String {
     let state = task.state.escape_debug();
     if task.message.is_empty() { state.to_string() } else { format!("{state}: {}", task.message.escape_debug()) }
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn overlap(some: &SlotSet, others: &SlotSet) -> bool {

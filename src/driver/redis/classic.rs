@@ -14,10 +14,9 @@ use super::keys::Listings;
 use super::links::Links;
 use super::pace::{Bucket, Pace};
 use super::protocol::{self, End, Ends, Obstacle, Step};
-use super::sight::{Fault, Sight, member_ids, members, primary};
+use super::sight::{Fault, Sight, has_gone_over, member_ids, members, primary};
 use crate::domain::{NodeId, Slot, TopologyShard, advised, split_advice};
 use crate::driver::{DriverError, Job};
-use crate::nodes_text::Role;
 
 /// How long an end may be away, or slots make no progress, before it is told: well within the 30 s after which a person
 /// wants to know.
@@ -224,7 +223,7 @@ impl<'a> Mover<'a> {
                     self.note_half(slots, |slot| at_home(&source.end(slot)));
                 }
                 if let Ok(target) = &target {
-                    if self.has_gone_over(target, slots) {
+                    if has_gone_over(target, self.from, slots.iter().copied()) {
                         return Ok(None);
                     }
                     self.note_half(slots, |slot| is_untouched(&target.end(slot)));
@@ -254,17 +253,6 @@ impl<'a> Mover<'a> {
         }
         self.hints = (source.id.clone(), target.id.clone());
         Ok(Some(Pair { source, target }))
-    }
-
-    /// Whether the target owns all of the slots, none open, and every node of the source's shard copies somebody by what the
-    /// target knows.
-    fn has_gone_over(&self, target: &Sight, slots: &[Slot]) -> bool {
-        let arrived = |slot: &Slot| {
-            let end = target.end(*slot);
-            end.owner.as_ref() == Some(&end.me) && end.flag.is_none()
-        };
-        let copies = |id: &NodeId| target.view.node(id).is_some_and(|node| matches!(node.role, Role::ReplicaOf(_)));
-        slots.iter().all(arrived) && member_ids(self.from).iter().all(copies)
     }
 
     fn note_half(&mut self, slots: &[Slot], is_clean: impl Fn(Slot) -> bool) {

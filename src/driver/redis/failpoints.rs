@@ -8,7 +8,8 @@ use futures::future::BoxFuture;
 type Hook = Arc<dyn Fn(&'static str) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What happens at each place: nothing, but in tests. The places are `before-` and `after-` one of `import`, `migrate`,
-/// `drain`, `own`, `release`, `announce`, `close-source`, `close-target`, and `in-drain` after each batch of keys.
+/// `drain`, `own`, `release`, `announce`, `close-source`, `close-target`, and `in-drain` after each batch of keys; where
+/// servers move slots by themselves `before-` and `after-ask`, `in-task` at every look at what is under way, `after-task`.
 #[derive(Clone, Default)]
 pub struct Failpoints(Option<Hook>);
 

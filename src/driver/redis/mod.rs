@@ -33,7 +33,7 @@ use futures::future::BoxFuture;
 use self::claim::{Claim, What};
 use self::classic::Mover;
 use self::pace::Bucket;
-use self::tasks::Whole;
+use self::tasks::{Ran, Spoken, Whole};
 use crate::domain::{
     ActionKind, ClusterName, DriverKind, PlanId, ShardId, Slot, SlotRange, SlotSet, Topology, TopologyShard,
 };
@@ -51,6 +51,7 @@ pub use self::sight::{Fault, Sight, member_ids, members, primaries, primary};
 pub struct Redis {
     links: Arc<Links>,
     servers: Servers,
+    spoken: Spoken,
     /// The pace of each plan, shared by its jobs; only the last one of a cluster is kept.
     buckets: Mutex<BTreeMap<ClusterName, (PlanId, Arc<Bucket>)>>,
 }
@@ -59,7 +60,12 @@ impl Redis {
     /// A driver with these connections.
     #[must_use]
     pub fn new(links: Arc<Links>) -> Self {
-        Self { servers: Servers::new(Arc::clone(&links)), links, buckets: Mutex::new(BTreeMap::new()) }
+        Self {
+            servers: Servers::new(Arc::clone(&links)),
+            links,
+            spoken: Spoken::default(),
+            buckets: Mutex::new(BTreeMap::new()),
+        }
     }
 
     async fn carry_out(&self, job: &Job) -> Result<(), DriverError> {
@@ -70,9 +76,12 @@ impl Redis {
                 let (from, to) = if back { (to, from) } else { (from, to) };
                 let (ends, slots) = ((named(from)?, named(to)?), slots_of(ranges));
                 // Whatever hinders a look is met again, and waited for, in the classic way.
-                if let Ok(Some(dialect)) = tasks::dialect(&self.links, job, ends, &slots).await {
+                if let Ok(Some(dialect)) = self.spoken.dialect(&self.links, job, ends).await {
                     let (links, (from, to)) = (&self.links, ends);
-                    return Whole { links, job, from, to, dialect }.run(&slots).await;
+                    let whole = Whole { links, job, from, to, dialect };
+                    if whole.run(&slots).await? == Ran::Whole {
+                        return Ok(());
+                    }
                 }
                 Mover::new(&self.links, job, ends, self.bucket(job)).run(&slots).await
             }

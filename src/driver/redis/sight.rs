@@ -231,3 +231,14 @@ pub async fn primaries<'a>(
     }
     join_all(asked).await
 }
+
+/// Whether a server owns all of the slots, none open, and every node of the shard they came from copies somebody by what it
+/// knows: that shard, emptied, has become replicas by itself (`cluster-allow-replica-migration`).
+pub(super) fn has_gone_over(target: &Sight, from: &TopologyShard, mut slots: impl Iterator<Item = Slot>) -> bool {
+    let arrived = |slot: Slot| {
+        let end = target.end(slot);
+        end.owner.as_ref() == Some(&end.me) && end.flag.is_none()
+    };
+    let copies = |id: &NodeId| target.view.node(id).is_some_and(|node| matches!(node.role, Role::ReplicaOf(_)));
+    slots.all(arrived) && member_ids(from).iter().all(copies)
+}

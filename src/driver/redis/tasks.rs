@@ -1,61 +1,98 @@
 //! Moves a batch of slots where both servers can do it by themselves: asks for it, waits, and believes only who owns the
 //! slots. [`atomic`] says what comes next.
 
+mod listed;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::Value;
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 
-use super::atomic::{self, Dialect, Failures, Next, Task};
-use super::link::Link;
+use super::atomic::{self, Asked, Dialect, FAILURES_MAX, Failures, Next, Task, Whereabouts};
 use super::links::Links;
-use super::sight::{Fault, Sight, primary};
-use super::value::{bytes, command, list, number, text};
-use crate::domain::{Slot, SlotSet, TopologyShard};
-use crate::driver::{DriverError, Job};
+use super::sight::{Fault, Sight, has_gone_over, primary};
+use super::value::{command, list, text};
+use crate::domain::{Node, NodeId, Slot, SlotSet, TopologyShard};
+use crate::driver::{Direction, DriverError, Job};
 
-/// How long an end may be away before it is told.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// How long an end may be away, or a hand-over unheard of, before it is told.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 25 });
+/// How long a task may be in a state that should pass in a moment: the servers themselves give up after `repl-timeout`,
+/// which is a minute; a source that granted a hand-over and hears nothing more after ten seconds.
+const STILL: Duration = Duration::from_secs(if cfg!(test) { 15 } else { 90 });
+/// How long a task may go on when the rollout is being ended.
+const ENDING: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Pause between two looks, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Pause before what failed is asked for again, times how often it has.
+const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 500 });
+/// Servers whose words are remembered.
+const SPOKEN_MAX: usize = 4096;
 
-/// How both ends move slots by themselves, in the same way; none when they do not, or when one of the slots is open: what was
-/// begun in the classic way is ended in it.
-pub(super) async fn dialect(
-    links: &Links,
-    job: &Job,
-    (from, to): (&TopologyShard, &TopologyShard),
-    slots: &[Slot],
-) -> Result<Option<Dialect>, Fault> {
-    let looks = futures::join!(
-        primary(links, Some(&job.cluster), from, &from.primary.id, &[]),
-        primary(links, Some(&job.cluster), to, &to.primary.id, &[])
-    );
-    let (source, target) = (looks.0?, looks.1?);
-    let open = |sight: &Sight| slots.iter().any(|slot| sight.view.flag(*slot).is_some());
-    if open(&source) || open(&target) {
-        return Ok(None);
+/// Which way each process speaks, so that it is asked once.
+#[derive(Debug, Default)]
+pub(super) struct Spoken(Mutex<BTreeMap<String, Option<Dialect>>>);
+
+impl Spoken {
+    /// How both ends move slots by themselves, in the same way; none when they do not, or when one of them has a slot open:
+    /// what was begun in the classic way is ended in it, and the servers do not do both at once.
+    pub(super) async fn dialect(
+        &self,
+        links: &Links,
+        job: &Job,
+        (from, to): (&TopologyShard, &TopologyShard),
+    ) -> Result<Option<Dialect>, Fault> {
+        let looks = futures::join!(
+            primary(links, Some(&job.cluster), from, &from.primary.id, &[]),
+            primary(links, Some(&job.cluster), to, &to.primary.id, &[])
+        );
+        let (source, target) = (looks.0?, looks.1?);
+        if [&source, &target].iter().any(|end| end.view.myself().is_some_and(|myself| !myself.open.is_empty())) {
+            return Ok(None);
+        }
+        let spoken = futures::join!(self.of(links, job, &source), self.of(links, job, &target));
+        let (here, there) = (spoken.0?, spoken.1?);
+        Ok(here.filter(|_| here == there))
     }
-    let spoken = futures::join!(speaks(links, job, &source), speaks(links, job, &target));
-    let (here, there) = (spoken.0?, spoken.1?);
-    Ok(here.filter(|_| here == there))
+
+    /// What a server's `CLUSTER HELP` tells that it can do.
+    async fn of(&self, links: &Links, job: &Job, at: &Sight) -> Result<Option<Dialect>, Fault> {
+        if let Some(known) = self.locked().get(&at.run_id) {
+            return Ok(*known);
+        }
+        let link = links.shared(&job.cluster, &at.node).await?;
+        let Ok(help) = link.ask(&command(&["CLUSTER", "HELP"]), link.timeout()).await? else { return Ok(None) };
+        let told = list(&help).unwrap_or_default();
+        let knows = |word: &str| told.iter().filter_map(text).any(|line| line.split_whitespace().next() == Some(word));
+        let dialect = if knows("MIGRATESLOTS") {
+            Some(Dialect::Valkey)
+        } else if knows("MIGRATION") {
+            Some(Dialect::Redis)
+        } else {
+            None
+        };
+        let mut spoken = self.locked();
+        if spoken.len() >= SPOKEN_MAX {
+            spoken.clear();
+        }
+        spoken.insert(at.run_id.clone(), dialect);
+        Ok(dialect)
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Option<Dialect>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// What a server's `CLUSTER HELP` tells that it can do.
-async fn speaks(links: &Links, job: &Job, at: &Sight) -> Result<Option<Dialect>, Fault> {
-    let link = links.shared(&job.cluster, &at.node).await?;
-    let help = link.ask(&command(&["CLUSTER", "HELP"]), link.timeout()).await?.ok();
-    let told = help.as_ref().and_then(list).unwrap_or_default();
-    let knows = |word: &str| told.iter().filter_map(text).any(|line| line.split_whitespace().next() == Some(word));
-    Ok(if knows("MIGRATESLOTS") {
-        Some(Dialect::Valkey)
-    } else if knows("MIGRATION") {
-        Some(Dialect::Redis)
-    } else {
-        None
-    })
+/// How a batch of slots that the servers were to move has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// Every slot is at the target.
+    Whole,
+    /// They do not as long as one of them has a slot open: it has to be done in the classic way.
+    Classic,
 }
 
 /// A batch of slots that the servers move.
@@ -67,40 +104,73 @@ pub(super) struct Whole<'a> {
     pub(super) dialect: Dialect,
 }
 
-/// Both ends, and what is not at the target yet.
+/// Both ends, and where the slots are.
 struct Look {
     source: Sight,
     target: Sight,
-    left: SlotSet,
+    at: Whereabouts,
     tasks: Vec<Task>,
+}
+
+/// What was seen so far.
+struct Course {
+    failures: Failures,
+    /// How often it was refused in a row.
+    refusals: u64,
+    /// Why the move is being given up, once its task has ended.
+    ends: Option<String>,
+    /// What came next the last time, and since when it has.
+    last: Option<(Next, Instant)>,
+    /// Who was primary at the last look.
+    hints: (NodeId, NodeId),
+    /// Who has the list of the tasks.
+    asked: Node,
+}
+
+/// Why the loop does not simply go on.
+enum Ended {
+    Ran(Ran),
+    Given(DriverError),
+    Fault(Fault),
+}
+
+impl From<Fault> for Ended {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 impl Whole<'_> {
     /// Moves the slots, or tells why they are where they are.
-    pub(super) async fn run(self, slots: &[Slot]) -> Result<(), DriverError> {
+    pub(super) async fn run(self, slots: &[Slot]) -> Result<Ran, DriverError> {
         let slots: SlotSet = slots.iter().copied().collect();
-        let (mut failures, mut refusals) = (Failures::default(), 0);
-        let (mut seen, mut pause, mut ends) = (Instant::now(), PAUSE.0, None);
+        let asked = if self.dialect == Dialect::Valkey { &self.from.primary } else { &self.to.primary };
+        let mut course = Course {
+            failures: Failures::default(),
+            refusals: 0,
+            ends: None,
+            last: None,
+            hints: (self.from.primary.id.clone(), self.to.primary.id.clone()),
+            asked: asked.clone(),
+        };
+        let (mut seen, mut pause) = (Instant::now(), PAUSE.0);
         loop {
             self.job.lease.held().await;
-            let next = match self.look(&slots).await {
-                Ok(look) => {
+            let done = match self.look(&slots, &mut course).await {
+                Ok(Some(look)) => {
                     seen = Instant::now();
-                    let next =
-                        atomic::next(self.dialect, &slots, &look.target.id, &look.left, &look.tasks, &mut failures);
-                    let next = next.or_else(|why| if look.left.is_empty() { Ok(Next::Done) } else { Err(why) });
-                    self.act(next, &look, &slots, &mut ends, &mut refusals).await
+                    self.advance(&look, &slots, &mut course).await
                 }
+                Ok(None) => return Ok(Ran::Whole),
                 Err(fault) => Err(Ended::Fault(fault)),
             };
-            match next {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
+            match done {
+                Ok(()) => {}
+                Err(Ended::Ran(ran)) => return Ok(ran),
                 Err(Ended::Given(error)) => return Err(error),
                 Err(Ended::Fault(fault)) => {
                     if matches!(fault, Fault::Lasting(_)) || seen.elapsed() >= PATIENCE {
-                        let why = fault.why();
-                        return Err(DriverError::Open(format!("the servers move slots {slots} by themselves: {why}")));
+                        return Err(DriverError::Open(self.told(&slots, fault.why())));
                     }
                 }
             }
@@ -109,76 +179,119 @@ impl Whole<'_> {
         }
     }
 
-    /// Does what comes next; true when all is done. `ends` is why the move is being given up.
-    async fn act(
-        &self,
-        next: Result<Next, String>,
-        look: &Look,
-        slots: &SlotSet,
-        ends: &mut Option<String>,
-        refusals: &mut u64,
-    ) -> Result<bool, Ended> {
-        let whole = look.left == *slots;
-        let given_up = |why: String| {
-            // All or nothing, and nothing it is; else a person has to look.
-            Ended::Given(if whole { DriverError::Halt(why) } else { DriverError::Open(why) })
+    /// Does what comes next.
+    async fn advance(&self, look: &Look, slots: &SlotSet, course: &mut Course) -> Result<(), Ended> {
+        // What is being ended is not tried again; what is being taken back is.
+        let ending = self.job.ending && self.job.direction == Direction::Forward;
+        let asked = Asked {
+            dialect: self.dialect,
+            slots,
+            target: &look.target.id,
+            failures_max: if ending { 1 } else { FAILURES_MAX },
         };
+        let next = match asked.next(&look.at, &look.tasks, &mut course.failures) {
+            Ok(next) => next,
+            Err(why) if is_about_open_slots(&why) => return Err(Ended::Ran(Ran::Classic)),
+            Err(why) => return Err(given_up(look, slots, why)),
+        };
+        let since = match &course.last {
+            Some((last, since)) if *last == next => *since,
+            _ => Instant::now(),
+        };
+        course.last = Some((next.clone(), since));
         match next {
-            Ok(Next::Done) => Ok(true),
-            Ok(Next::Wait(_)) => Ok(false),
-            Ok(Next::Start) => {
-                if let Some(why) = ends.take() {
-                    return Err(given_up(why));
-                }
-                let busy = |task: &&Task| !matches!(task.state.as_str(), "completed" | "canceled");
-                if self.dialect == Dialect::Redis && look.tasks.iter().any(|task| busy(&task)) {
-                    // A server has one task at a time.
-                    return Ok(false);
-                }
-                let Err(refused) = self.start(look).await? else {
-                    *refusals = 0;
-                    return Ok(false);
-                };
-                *refusals += 1;
-                if *refusals >= atomic::FAILURES_MAX { Err(given_up(refused)) } else { Ok(false) }
+            Next::Done => {
+                self.reach("after-task").await;
+                return Err(Ended::Ran(Ran::Whole));
             }
-            Ok(Next::Cancel(id, why)) => {
-                let link = self.links.shared(&self.job.cluster, &look.target.node).await.map_err(Fault::from)?;
-                let mut cancel = command(&["CLUSTER", "MIGRATION", "CANCEL", "ID"]);
-                cancel.arg(id);
-                link.call(&cancel).await.map_err(Fault::from)?;
-                *ends = Some(why);
-                Ok(false)
+            Next::Settle => {
+                if since.elapsed() >= PATIENCE {
+                    let why = "one end says that they were handed over, and the other does not";
+                    return Err(Ended::Given(DriverError::Open(self.told(slots, why))));
+                }
             }
-            Err(why) => Err(given_up(why)),
+            Next::Wait(said) => {
+                self.reach("in-task").await;
+                if ending && since.elapsed() >= ENDING && !self.dialect.hands_over(&look.tasks) {
+                    self.cancel(look).await?;
+                } else if !self.dialect.may_last(&said) && since.elapsed() >= STILL {
+                    let why = format!("their task does not come on: {said}");
+                    return Err(Ended::Given(DriverError::Open(self.told(slots, &why))));
+                }
+            }
+            Next::Start => self.ask(look, slots, course).await?,
+            Next::Cancel(id, why) => {
+                self.cancel_at_target(look, &id).await?;
+                course.ends = Some(why);
+            }
         }
+        Ok(())
     }
 
-    async fn look(&self, slots: &SlotSet) -> Result<Look, Fault> {
-        let (links, cluster) = (self.links, &self.job.cluster);
-        let (source, target) = futures::join!(
-            primary(links, Some(cluster), self.from, &self.from.primary.id, &[]),
-            primary(links, Some(cluster), self.to, &self.to.primary.id, &[])
-        );
-        let (source, target) = (source?, target?);
-        let asked = if self.dialect == Dialect::Valkey { &source } else { &target };
-        let link = links.shared(cluster, &asked.node).await?;
-        // Before ownership: a task that ends in between is seen as under way, and looked at again.
-        let tasks = tasks(self.dialect, &link).await?;
-        let (source, target) = (
-            Sight::take(&*links.shared(cluster, &source.node).await?, &source.node, &[]).await?,
-            Sight::take(&*links.shared(cluster, &target.node).await?, &target.node, &[]).await?,
-        );
-        let there = |sight: &Sight, slot| sight.view.owner(slot).is_some_and(|owner| owner.id == target.id);
-        let left = slots.iter().filter(|slot| !there(&target, *slot) || !there(&source, *slot)).collect();
-        for slot in slots.iter() {
-            let owner = target.view.owner(slot).map(|owner| owner.id.clone());
-            if owner.as_ref().is_some_and(|owner| *owner != source.id && *owner != target.id) {
-                let owner = owner.expect("it was just looked at");
-                return Err(Fault::Lasting(format!("{} says that {owner} owns slot {slot}", target.node)));
+    /// Asks for what is left.
+    async fn ask(&self, look: &Look, slots: &SlotSet, course: &mut Course) -> Result<(), Ended> {
+        if let Some(why) = course.ends.take() {
+            return Err(given_up(look, slots, why));
+        }
+        if self.dialect == Dialect::Redis && look.tasks.iter().any(|task| !self.dialect.has_ended(task)) {
+            // A server has one task at a time.
+            return Ok(());
+        }
+        let tried = course.failures.count.max(course.refusals);
+        sleep(AGAIN * u32::try_from(tried).unwrap_or(u32::MAX)).await;
+        self.reach("before-ask").await;
+        match self.start(look).await? {
+            Ok(()) => course.refusals = 0,
+            Err(refused) if is_about_open_slots(&refused) => return Err(Ended::Ran(Ran::Classic)),
+            Err(refused) => {
+                course.refusals += 1;
+                if course.refusals >= FAILURES_MAX {
+                    return Err(given_up(look, slots, refused));
+                }
             }
         }
-        Ok(Look { source, target, left, tasks })
+        self.reach("after-ask").await;
+        Ok(())
+    }
+
+    async fn look(&self, slots: &SlotSet, course: &mut Course) -> Result<Option<Look>, Fault> {
+        let (links, cluster) = (self.links, Some(&self.job.cluster));
+        // Before ownership: a task that ends in between is seen as under way, and looked at again.
+        let tasks = listed::tasks(self.dialect, links, self.job, &course.asked).await;
+        let (source, target) = futures::join!(
+            primary(links, cluster, self.from, &course.hints.0, &[]),
+            primary(links, cluster, self.to, &course.hints.1, &[])
+        );
+        let (source, target) = match (source, target) {
+            (Err(_), Ok(target)) if has_gone_over(&target, self.from, slots.iter()) => return Ok(None),
+            (source, target) => (source?, target?),
+        };
+        for (one, other, shard) in [(&source, &target, self.from), (&target, &source, self.to)] {
+            if let Some(why) = one.doubted_by(other, shard) {
+                return Err(Fault::Passing(why));
+            }
+        }
+        course.hints = (source.id.clone(), target.id.clone());
+        let holder = if self.dialect == Dialect::Valkey { &source } else { &target };
+        if holder.node != course.asked {
+            course.asked = holder.node.clone();
+            return Err(Fault::Passing(format!("{} has become primary", holder.node)));
+        }
+        let mut at = Whereabouts::default();
+        for slot in slots.iter() {
+            let owner = |sight: &Sight| sight.view.owner(slot).map(|owner| owner.id.clone());
+            let (here, there) = (owner(&source), owner(&target));
+            if let Some(other) = there.iter().find(|owner| ![&source.id, &target.id].contains(owner)) {
+                // News of a failover travel; what another tool did does not pass.
+                return Err(Fault::Passing(format!("{} says that {other} owns slot {slot}", target.node)));
+            }
+            match [here, there].iter().flatten().filter(|owner| **owner == target.id).count() {
+                0 => at.left.insert(slot),
+                1 => at.between.insert(slot),
+                _ => false,
+            };
+        }
+        Ok(Some(Look { source, target, at, tasks: tasks? }))
     }
 
     /// Asks for the slots that are left; what the server refused.
@@ -187,7 +300,7 @@ impl Whole<'_> {
             Dialect::Valkey => (&look.source, command(&["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"])),
             Dialect::Redis => (&look.target, command(&["CLUSTER", "MIGRATION", "IMPORT"])),
         };
-        for (first, last) in atomic::pairs(&look.left) {
+        for (first, last) in atomic::pairs(&look.at.left) {
             start.arg(first).arg(last);
         }
         if self.dialect == Dialect::Valkey {
@@ -201,64 +314,49 @@ impl Whole<'_> {
             Err(refusal) => Ok(Err(format!("{} does not move the slots: {refusal}", at.node))),
         }
     }
-}
 
-/// Why the loop does not simply go on.
-enum Ended {
-    Given(DriverError),
-    Fault(Fault),
-}
-
-impl From<Fault> for Ended {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-/// What a server lists of its own side: exports of a source, imports of a target.
-async fn tasks(dialect: Dialect, link: &Link) -> Result<Vec<Task>, Fault> {
-    let (ask, side) = match dialect {
-        Dialect::Valkey => (command(&["CLUSTER", "GETSLOTMIGRATIONS"]), "EXPORT"),
-        Dialect::Redis => (command(&["CLUSTER", "MIGRATION", "STATUS", "ALL"]), "import"),
-    };
-    let reply = link.call(&ask).await?;
-    let mut tasks = Vec::new();
-    for entry in list(&reply).ok_or_else(|| Fault::from(link.unexpected("list of tasks")))? {
-        let fields = fields(entry);
-        let word = |name: &str| fields.get(name).and_then(|value| text(value)).unwrap_or_default().to_owned();
-        if word("operation") != side {
-            continue;
-        }
-        let (id, slots, source, target, message) = match dialect {
-            Dialect::Valkey => {
-                (word("name") + &word("link_name"), "slot_ranges", "source_node", "target_node", "message")
+    /// Ends what is under way: of Valkey every export of the source, which cannot do less.
+    async fn cancel(&self, look: &Look) -> Result<(), Fault> {
+        if self.dialect == Dialect::Redis {
+            let under_way = look.tasks.iter().filter(|task| !self.dialect.has_ended(task));
+            for task in under_way.filter(|task| task.target == look.target.id.as_str()) {
+                self.cancel_at_target(look, &task.id).await?;
             }
-            Dialect::Redis => (word("id"), "slots", "source", "dest", "last_error"),
-        };
-        let slots = atomic::slots(&word(slots)).map_err(|why| Fault::Lasting(format!("{}: {why}", link.at())))?;
-        let count = |name: &str| fields.get(name).and_then(|value| number(value)).unwrap_or(0);
-        tasks.push(Task {
-            id,
-            slots,
-            source: word(source),
-            target: word(target),
-            state: word("state"),
-            message: word(message),
-            created_s: count("create_time"),
-            retries: count("retries"),
-        });
+            return Ok(());
+        }
+        debug!(cluster = %self.job.cluster, action = %self.job.action.id, source = %look.source.node, "cancelling");
+        let link = self.links.shared(&self.job.cluster, &look.source.node).await?;
+        self.job.lease.held().await;
+        // It is refused when nothing is under way any more.
+        drop(link.ask(&command(&["CLUSTER", "CANCELSLOTMIGRATIONS"]), link.timeout()).await?);
+        Ok(())
     }
-    Ok(tasks)
+
+    async fn cancel_at_target(&self, look: &Look, id: &str) -> Result<(), Fault> {
+        let link = self.links.shared(&self.job.cluster, &look.target.node).await?;
+        let mut cancel = command(&["CLUSTER", "MIGRATION", "CANCEL", "ID"]);
+        cancel.arg(id);
+        self.job.lease.held().await;
+        link.call(&cancel).await?;
+        Ok(())
+    }
+
+    async fn reach(&self, place: &'static str) {
+        self.links.settings().failpoints.reach(place).await;
+    }
+
+    fn told(&self, slots: &SlotSet, why: &str) -> String {
+        let (from, to) = (&self.from.id, &self.to.id);
+        format!("shards {from} and {to} move slots {slots} by themselves: {why}")
+    }
 }
 
-/// The fields of a map, which RESP2 gives as a list of names and values in turn.
-fn fields(entry: &Value) -> BTreeMap<String, &Value> {
-    let name = |value: &Value| bytes(value).map(|name| String::from_utf8_lossy(name).into_owned());
-    match entry {
-        Value::Map(pairs) => pairs.iter().filter_map(|(key, value)| Some((name(key)?, value))).collect(),
-        other => {
-            let parts = list(other).unwrap_or_default();
-            parts.chunks_exact(2).filter_map(|pair| Some((name(&pair[0])?, &pair[1]))).collect()
-        }
-    }
+/// All or nothing, and nothing it is; else a person has to look.
+fn given_up(look: &Look, slots: &SlotSet, why: String) -> Ended {
+    Ended::Given(if look.at.left == *slots { DriverError::Halt(why) } else { DriverError::Open(why) })
+}
+
+/// Valkey moves nothing by itself while either end has any slot open by hand.
+fn is_about_open_slots(why: &str) -> bool {
+    why.contains("being manually")
 }

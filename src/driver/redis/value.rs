@@ -1,5 +1,7 @@
 //! What replies hold, read without trusting their form.
 
+use std::collections::BTreeMap;
+
 use redis::{Cmd, Value};
 
 /// A command with its first arguments, which are ours.
@@ -39,6 +41,18 @@ pub(super) fn list(value: &Value) -> Option<&[Value]> {
     match value {
         Value::Array(parts) | Value::Set(parts) => Some(parts),
         _ => None,
+    }
+}
+
+/// The fields of a map, which RESP2 gives as a list of names and values in turn.
+pub(super) fn fields(entry: &Value) -> BTreeMap<String, &Value> {
+    let name = |value: &Value| bytes(value).map(|name| String::from_utf8_lossy(name).into_owned());
+    match entry {
+        Value::Map(pairs) => pairs.iter().filter_map(|(key, value)| Some((name(key)?, value))).collect(),
+        other => {
+            let parts = list(other).unwrap_or_default();
+            parts.chunks_exact(2).filter_map(|pair| Some((name(&pair[0])?, &pair[1]))).collect()
+        }
     }
 }
 

@@ -24,7 +24,18 @@ fn task(id: &str, text: &str, state: &str, message: &str) -> Task {
 }
 
 fn asked(dialect: Dialect, left: &str, tasks: &[Task], failures: &mut Failures) -> Result<Next, String> {
-    next(dialect, &set("0-9"), &NodeId::new(TARGET).unwrap(), &set(left), tasks, failures)
+    looked(dialect, (left, ""), tasks, failures)
+}
+
+fn looked(
+    dialect: Dialect,
+    (left, between): (&str, &str),
+    tasks: &[Task],
+    failures: &mut Failures,
+) -> Result<Next, String> {
+    let (slots, target) = (set("0-9"), NodeId::new(TARGET).unwrap());
+    let asked = Asked { dialect, slots: &slots, target: &target, failures_max: FAILURES_MAX };
+    asked.next(&Whereabouts { left: set(left), between: set(between) }, tasks, failures)
 }
 
 #[test]
@@ -37,7 +48,9 @@ fn a_move_is_asked_for_waited_for_and_told_done_by_who_owns_the_slots() {
         let tasks = [task("t", "0-9", busy, "")];
         assert_eq!(asked(dialect, "0-9", &tasks, &mut failures), Ok(Next::Wait(busy.to_owned())));
         let tasks = [task("t", "0-9", ended, "")];
-        assert!(matches!(asked(dialect, "3", &tasks, &mut failures), Ok(Next::Wait(_))), "not everywhere yet");
+        assert_eq!(looked(dialect, ("", "3"), &tasks, &mut failures), Ok(Next::Settle), "not everywhere yet");
+        assert_eq!(looked(dialect, ("4", "3"), &[], &mut failures), Ok(Next::Settle), "no task is known any more");
+        assert_eq!(asked(dialect, "0-9", &tasks, &mut failures), Ok(Next::Start), "they have gone back since");
         assert_eq!(asked(dialect, "", &tasks, &mut failures), Ok(Next::Done));
         assert_eq!(asked(dialect, "", &[], &mut failures), Ok(Next::Done), "tasks are forgotten at a restart");
     }
@@ -52,10 +65,18 @@ fn an_earlier_task_for_other_slots_or_another_target_says_nothing() {
 }
 
 #[test]
-fn the_newest_task_counts() {
+fn the_newest_task_counts_and_one_that_is_under_way_before_all() {
     let mut failures = Failures::default();
-    let tasks = [task("t", "0-9", "failed", "x"), task("newer", "0-9", "replicating", "")];
-    assert_eq!(asked(Dialect::Valkey, "0-9", &tasks, &mut failures), Ok(Next::Wait("replicating".to_owned())));
+    // As Valkey lists them: the newest first, with their times in seconds.
+    let at = |id: &str, state: &str, created_s| Task { created_s, ..task(id, "0-9", state, id) };
+    let under_way = [at("c", "replicating", 7), at("b", "failed", 7), at("a", "success", 6)];
+    assert_eq!(asked(Dialect::Valkey, "0-9", &under_way, &mut failures), Ok(Next::Wait("replicating: c".to_owned())));
+    assert_eq!(failures, Failures::default());
+    assert_eq!(asked(Dialect::Valkey, "0-9", &under_way[1..], &mut failures), Ok(Next::Start));
+    assert_eq!((failures.count, failures.message.as_str()), (1, "b"));
+    let same_second = [at("d", "failed", 7), at("b", "failed", 7)];
+    assert_eq!(asked(Dialect::Valkey, "0-9", &same_second, &mut failures), Ok(Next::Start));
+    assert_eq!((failures.count, failures.message.as_str()), (1, "d"));
 }
 
 #[test]
@@ -85,6 +106,19 @@ fn redis_tries_a_failed_task_again_by_itself_and_is_stopped_after_a_while() {
     assert_eq!(asked(Dialect::Redis, "0-9", &again(5), &mut failures), Ok(ends));
     let canceled = [task("t", "0-9", "canceled", "")];
     assert_eq!(asked(Dialect::Redis, "0-9", &canceled, &mut failures), Ok(Next::Start));
+}
+
+#[test]
+fn nothing_is_cancelled_while_a_hand_over_is_under_way() {
+    let tasks = |state| [task("t", "0-9", "success", ""), task("u", "90-99", state, "")];
+    for (dialect, state, expected) in [
+        (Dialect::Valkey, "waiting-to-pause", false),
+        (Dialect::Valkey, "failover-paused", true),
+        (Dialect::Valkey, "failover-granted", true),
+        (Dialect::Redis, "failover-granted", false),
+    ] {
+        assert_eq!(dialect.hands_over(&tasks(state)), expected, "{state}");
+    }
 }
 
 #[test]

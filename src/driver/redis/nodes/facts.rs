@@ -10,12 +10,15 @@ pub(super) const SETTINGS: [&str; 4] =
     ["appendfsync", "save", "cluster-allow-replica-migration", "cluster-node-timeout"];
 
 /// Commands that moving slots and changing roles needs, with arguments that `ACL DRYRUN` takes. What `MIGRATE` sends to its
-/// target as the same user is among them.
-pub(super) const NEEDED: [&str; 11] = [
+/// target as the same user is among them. A command that a server does not know counts for nothing.
+pub(super) const NEEDED: [&str; 14] = [
     "CLUSTER NODES",
     "CLUSTER SETSLOT 0 STABLE",
     "CLUSTER GETKEYSINSLOT 0 1",
     "CLUSTER COUNTKEYSINSLOT 0",
+    "CLUSTER MIGRATESLOTS SLOTSRANGE 0 0 NODE k",
+    "CLUSTER GETSLOTMIGRATIONS",
+    "CLUSTER MIGRATION STATUS ALL",
     "MIGRATE 127.0.0.1 6379 k 0 1",
     "RESTORE-ASKING k 0 v",
     "DUMP k",
@@ -139,6 +142,6 @@ mod tests {
         let facts = of("", &BTreeMap::new());
         assert_eq!((facts.cluster, facts.keys, facts.link_up), (false, 0, None));
         assert_eq!(command_of(NEEDED[1]), "CLUSTER SETSLOT");
-        assert_eq!(command_of(NEEDED[4]), "MIGRATE");
+        assert_eq!(command_of(NEEDED[7]), "MIGRATE");
     }
 }

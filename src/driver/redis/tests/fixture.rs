@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use redis::{Client, Cmd, Connection, Value};
 use tempfile::TempDir;
 
+use super::binaries;
 use crate::domain::{
     Action, ActionId, ActionKind, ClusterId, ClusterName, DriverKind, Epoch, Generation, Host, NodeId, PlanId, ShardId,
     Slot, SlotRange, Topology, TopologyShard, Version,
@@ -41,12 +43,17 @@ pub fn free_port() -> u16 {
 pub struct Server {
     child: Option<Child>,
     pub port: u16,
+    binary: PathBuf,
     folder: TempDir,
     args: Vec<String>,
 }
 
 impl Server {
     pub fn start(more: &[&str]) -> Self {
+        Self::start_of(&binaries::usual(), more)
+    }
+
+    fn start_of(binary: &Path, more: &[&str]) -> Self {
         let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
         let args = [
             "--cluster-enabled",
@@ -67,7 +74,7 @@ impl Server {
             "yes",
         ];
         let args = args.iter().chain(more).map(ToString::to_string).collect();
-        let mut server = Self { child: None, port, folder, args };
+        let mut server = Self { child: None, port, binary: binary.to_owned(), folder, args };
         server.run();
         server
     }
@@ -75,14 +82,14 @@ impl Server {
     /// Starts it (again) in its folder.
     pub fn run(&mut self) {
         let log = self.folder.path().join("log");
-        let child = Command::new("redis-server")
+        let child = Command::new(&self.binary)
             .args(["--port", &self.port.to_string(), "--dir", self.folder.path().to_str().unwrap()])
             .args(["--logfile", log.to_str().unwrap()])
             .args(&self.args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .expect("redis-server is installed");
+            .unwrap_or_else(|error| panic!("{}: {error}", self.binary.display()));
         self.child = Some(child);
         self.wait("it answers", |server| {
             server.try_ask(&["PING"]).map_or_else(|error| error.code() == Some("NOAUTH"), |_| true)
@@ -187,8 +194,13 @@ pub struct Cluster {
 impl Cluster {
     /// Masters share all slots evenly; `empty` more of them own none. Each has so many replicas.
     pub fn start(masters: usize, empty: usize, replicas: usize, more: &[&str]) -> Self {
+        Self::start_of(&binaries::usual(), (masters, empty, replicas), more)
+    }
+
+    /// The same of a certain server.
+    pub fn start_of(binary: &Path, (masters, empty, replicas): (usize, usize, usize), more: &[&str]) -> Self {
         let all = masters + empty;
-        let servers: Vec<Server> = (0..all * (1 + replicas)).map(|_| Server::start(more)).collect();
+        let servers: Vec<Server> = (0..all * (1 + replicas)).map(|_| Server::start_of(binary, more)).collect();
         for (at, server) in servers.iter().enumerate() {
             server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
             if at < masters {

@@ -89,6 +89,9 @@ async fn a_link_that_failed_is_replaced_and_a_term_that_is_over_ends_them_all() 
     assert!(matches!(&gone, Err(LinkError::Unreachable { .. })), "{gone:?}");
     server.run();
 
+    // A connection that was kept is found to be dead when it is used.
+    drop(links.own(&cluster, &at).await.unwrap().call(&cmd("PING")).await);
+
     // A call that waits ends with the term.
     let mut waits = links.own(&cluster, &at).await.unwrap();
     // One that was kept did not outlive the server.

@@ -1,6 +1,7 @@
 //! The driver against real servers.
 
 mod away;
+mod binaries;
 mod crashes;
 mod fixture;
 mod link;
@@ -9,5 +10,6 @@ mod never;
 mod replies;
 mod roles;
 mod tasks;
+mod themselves;
 mod third;
 mod untrusted;
