@@ -11,3 +11,4 @@ mod proof;
 pub mod resp;
 mod scene;
 pub mod server;
+mod whole;

@@ -42,23 +42,27 @@ fn number(name: &str, otherwise: u32) -> u32 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
 }
 
-fn size(keys: u32, big_mb: u32) -> Size {
+pub fn size(keys: u32, big_mb: u32) -> Size {
     Size { keys: number("SLOTKEEPER_PROOF_KEYS", keys), big_mb: number("SLOTKEEPER_PROOF_BIG_MB", big_mb) }
 }
 
 /// A large key blocks both ends while it moves: that must not be taken for death.
-fn patient() -> Options {
+pub fn patient() -> Options {
     Options { node_timeout_ms: 15_000, ..Options::default() }
 }
 
 /// Whether everything is to be proved, however long it takes.
-fn all() -> bool {
+pub fn all() -> bool {
     std::env::var_os("SLOTKEEPER_PROOF_ALL").is_some()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_lost_by_adding_draining_and_rebalancing() {
-    let mut scene = Scene::begin(&size(20_000, 5), &patient(), None).await;
+    add_drain_and_rebalance(&size(20_000, 5), &patient()).await;
+}
+
+pub async fn add_drain_and_rebalance(size: &Size, options: &Options) {
+    let mut scene = Scene::begin(size, options, None).await;
     // The whole way round, or some slots of each.
     let (some, drained) =
         if all() { (json!({"kind": "balance"}), 0) } else { (json!({"kind": "budget", "max_moves": 600}), 3) };

@@ -109,18 +109,29 @@ impl Scene {
 
     /// Waits until a member stands at the place in the protocol, and kills the party there; then all goes on.
     pub async fn strike(&mut self, party: Party, server: usize) {
+        self.strike_when(party, server, |_| true, |_| {}).await;
+    }
+
+    /// The same once the servers have come as far as well; `then` is done to them before the party comes back.
+    pub async fn strike_when(
+        &mut self,
+        party: Party,
+        server: usize,
+        ripe: impl Fn(&Cluster) -> bool,
+        then: impl FnOnce(&Cluster),
+    ) {
         let (member, file) = eventually("a controller has come to the place", || async { self.held() }).await;
+        let cluster = &self.cluster;
+        eventually("the servers have come as far", || async { ripe(cluster).then_some(()) }).await;
         match party {
-            Party::Controller => {
-                self.group.members[member].kill_9();
-                std::fs::remove_file(&file).unwrap();
-                self.group.members[member].start();
-            }
-            Party::Source | Party::Target => {
-                self.cluster.servers[server].kill_9();
-                std::fs::remove_file(&file).unwrap();
-                self.cluster.servers[server].restart();
-            }
+            Party::Controller => self.group.members[member].kill_9(),
+            Party::Source | Party::Target => self.cluster.servers[server].kill_9(),
+        }
+        then(&self.cluster);
+        std::fs::remove_file(&file).unwrap();
+        match party {
+            Party::Controller => self.group.members[member].start(),
+            Party::Source | Party::Target => self.cluster.servers[server].restart(),
         }
     }
 

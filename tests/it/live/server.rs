@@ -17,6 +17,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What differs from server to server.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The server: a program that is found by its name, or a path.
+    pub binary: PathBuf,
     /// `appendonly yes` with `appendfsync always`: what was acknowledged is on disk.
     pub durable: bool,
     /// After how long of silence a node is taken for failing.
@@ -28,7 +30,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durable: true, node_timeout_ms: 3000, access: Access::default(), more: Vec::new() }
+        Self {
+            binary: "redis-server".into(),
+            durable: true,
+            node_timeout_ms: 3000,
+            access: Access::default(),
+            more: Vec::new(),
+        }
     }
 }
 
@@ -58,6 +66,18 @@ pub fn demand_redis() {
              (Debian: apt-get install redis-server)"
         );
     }
+}
+
+/// A server that moves slots by itself, where `SLOTKEEPER_TEST_VALKEY` names one; says which, or that there is none.
+pub fn valkey(test: &str) -> Option<PathBuf> {
+    let Some(binary) = std::env::var_os("SLOTKEEPER_TEST_VALKEY").filter(|named| !named.is_empty()) else {
+        println!("{test}: not against a real Valkey: SLOTKEEPER_TEST_VALKEY names none");
+        return None;
+    };
+    let output = Command::new(&binary).arg("--version").output();
+    let output = output.unwrap_or_else(|error| panic!("SLOTKEEPER_TEST_VALKEY={}: {error}", binary.display()));
+    println!("{test}: against {}", String::from_utf8_lossy(&output.stdout).trim());
+    Some(binary.into())
 }
 
 /// Asks again and again until there is an answer.
@@ -115,19 +135,19 @@ impl Server {
     fn launch(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(self.folder.join("redis.log")).unwrap();
-        let child = Command::new("redis-server")
+        let child = Command::new(&self.options.binary)
             .args(self.arguments())
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
-            .unwrap();
+            .unwrap_or_else(|error| panic!("{}: {error}", self.options.binary.display()));
         self.child = Some(child);
     }
 
     fn arguments(&self) -> Vec<String> {
-        let Options { durable, node_timeout_ms, access, more } = &self.options;
+        let Options { durable, node_timeout_ms, access, more, .. } = &self.options;
         let (plain, tls) = if access.tls { (0, self.port) } else { (self.port, 0) };
         let mut arguments = format!(
             "--port {plain} --tls-port {tls} --cluster-port {} --bind 127.0.0.1 --cluster-enabled yes \
