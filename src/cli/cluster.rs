@@ -2,10 +2,12 @@
 
 mod check;
 mod import;
+mod stats;
 
 use clap::{Args, Subcommand};
 
 use self::import::ImportArgs;
+use self::stats::StatsArgs;
 use super::api::Api;
 use super::fault::Fault;
 use super::output::counted;
@@ -34,6 +36,8 @@ pub enum ClusterCommand {
     Import(ImportArgs),
     /// Check that every slot has an owner, none is on its way, and the nodes say the same (exit 3 otherwise)
     Check(NameArgs),
+    /// Print what the nodes count of each slot, as CSV that plan create --stats takes
+    Stats(StatsArgs),
     /// Print a cluster as the text of CLUSTER NODES
     Export(NameArgs),
     /// Delete a cluster with its history
@@ -134,6 +138,7 @@ pub fn run(command: ClusterCommand, settings: &Settings) -> Result<(), Fault> {
             let drift = if is_seen { Some(api.call(cluster.drift())?) } else { None };
             check::check(&topology, drift.as_ref(), settings)
         }
+        ClusterCommand::Stats(args) => stats::stats(&args, &named(args.name.clone()), &api, settings),
         ClusterCommand::Export(args) => export(&api.call(named(args.name).topology_linearizable())?, settings),
         ClusterCommand::Delete(args) => {
             can_ask(settings)?;

@@ -167,6 +167,8 @@ pub struct Sample {
     pub keys: BTreeMap<u16, u64>,
     /// About how many bytes the keys of each slot take, where any was measured on their server.
     pub slot_bytes: BTreeMap<u16, u64>,
+    /// Microseconds of processor time that each slot took since its server counts them, where it does.
+    pub slot_busy_us: BTreeMap<u16, u64>,
     /// Keys whose size was asked.
     pub measured: u64,
     /// Their bytes.

@@ -78,6 +78,7 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/v1/clusters/{cluster}", Administer),
     large("POST", "/v1/clusters/{cluster}/import", Administer),
     route("GET", "/v1/clusters/{cluster}/drift", Read),
+    route("GET", "/v1/clusters/{cluster}/statistics", Read),
     route("GET", "/v1/clusters/{cluster}/nodes", Read),
     route("POST", "/v1/clusters/{cluster}/nodes", Operate),
     route("GET", "/v1/clusters/{cluster}/nodes/{node}", Read),

@@ -10,6 +10,7 @@ mod comparison;
 mod drift;
 mod import;
 mod list;
+mod measured;
 mod member;
 mod node;
 mod patch;
@@ -39,6 +40,7 @@ pub use comparison::{
 pub use drift::{DriftItem, DriftView};
 pub use import::{ImportAnswer, ImportRequest};
 pub use list::Page;
+pub use measured::{MeasuredSlotView, MeasuredView};
 pub use member::{JoinAnswer, MemberAdd, MemberAdded, MemberStanding, MemberView, PeerView, StatusView};
 pub use node::{DrainRequest, NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeRole, NodeSpec, NodeView, Placement};
 pub use plan::PlanView;

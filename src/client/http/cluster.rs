@@ -8,8 +8,9 @@ use crate::client::ClientError;
 use crate::domain::{ClusterName, NodeId, PlanId, ShardId, Slot, Topology, Version};
 use crate::wire::{
     ClusterAnswer, ClusterPatch, ClusterView, DrainRequest, DriftView, ExplainView, ImportAnswer, ImportRequest,
-    KeySlotView, NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeView, PlanAnswer, PlanItem, PlanRequest, Receipt,
-    Revision, ShardAnswer, ShardDrainRequest, ShardPatch, ShardView, SlotView, Text, TopologyBody,
+    KeySlotView, MeasuredView, NodeAdd, NodeAnswer, NodePatch, NodeRemoved, NodeView, PlanAnswer, PlanItem,
+    PlanRequest, Receipt, Revision, ShardAnswer, ShardDrainRequest, ShardPatch, ShardView, SlotView, Text,
+    TopologyBody,
 };
 
 /// One cluster of a controller.
@@ -103,6 +104,14 @@ impl Cluster {
     /// [`ClientError`].
     pub async fn drift(&self) -> Result<DriftView, ClientError> {
         self.client.call(Request::get(self.path("/drift"))).await
+    }
+
+    /// What the nodes count of each slot, asked of the nodes now.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn statistics(&self) -> Result<MeasuredView, ClientError> {
+        self.client.call(Request::get(self.path("/statistics"))).await
     }
 
     /// Every node, ascending by id.

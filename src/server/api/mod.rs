@@ -15,6 +15,7 @@ mod review;
 mod rollouts;
 mod shards;
 mod slots;
+mod statistics;
 mod snapshots;
 mod tokens;
 mod topology;
@@ -65,6 +66,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(clusters::show_cluster, clusters::configure_cluster, clusters::delete_cluster))
         .routes(routes!(import::import_cluster))
         .routes(routes!(drift::show_drift))
+        .routes(routes!(statistics::show_statistics))
         .routes(routes!(nodes::list_nodes, nodes::add_node))
         .routes(routes!(nodes::show_node, nodes::change_node, nodes::remove_node))
         .routes(routes!(nodes::drain_node, nodes::undrain_node))

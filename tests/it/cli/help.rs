@@ -12,6 +12,7 @@ const COMMANDS: &[&str] = &[
     "cluster configure",
     "cluster import",
     "cluster check",
+    "cluster stats",
     "cluster export",
     "cluster delete",
     "node",

@@ -2,9 +2,10 @@
 //! before a plan, and its nodes as they come and go.
 
 mod adopt;
-mod encrypted;
 mod drift;
+mod encrypted;
 mod membership;
+mod stats;
 mod third;
 
 use std::path::Path;

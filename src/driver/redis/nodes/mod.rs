@@ -7,6 +7,7 @@ mod facts;
 mod join;
 mod leave;
 mod sample;
+mod slot_stats;
 
 use std::sync::Arc;
 use std::time::Duration;

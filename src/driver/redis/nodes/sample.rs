@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::super::value::{bytes, command, list, number};
 use super::ask::Server;
+use super::slot_stats::slot_stats;
 use super::{Servers, TOGETHER};
 use crate::domain::{Address, Slot, SlotSet, Topology};
 use crate::driver::nodes::{LargeKey, NodesError, Sample};
@@ -50,6 +51,7 @@ pub(super) async fn sample(servers: &Servers, topology: &Topology, slots: &SlotS
             Ok(one) => {
                 sample.keys.extend(one.keys);
                 sample.slot_bytes.extend(one.slot_bytes);
+                sample.slot_busy_us.extend(one.slot_busy_us);
                 sample.measured += one.measured;
                 sample.bytes += one.bytes;
                 sample.largest.extend(one.largest);
@@ -64,12 +66,9 @@ pub(super) async fn sample(servers: &Servers, topology: &Topology, slots: &SlotS
 
 async fn one(server: &Server<'_>, slots: &[Slot]) -> Result<Sample, NodesError> {
     let mut sample = Sample::default();
-    for slots in slots.chunks(PIPELINED) {
-        let count = |slot: &Slot| command(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
-        let replies = server.pipeline(slots.iter().map(count).collect()).await?;
-        let counted = slots.iter().zip(replies).filter_map(|(slot, reply)| Some((slot.get(), number(&reply.ok()?)?)));
-        sample.keys.extend(counted);
-    }
+    let stats = slot_stats(server, slots).await?;
+    sample.keys = stats.iter().map(|(slot, stats)| (*slot, stats.keys)).collect();
+    sample.slot_busy_us = stats.iter().filter_map(|(slot, stats)| Some((*slot, stats.busy_us?))).collect();
     let filled: Vec<u16> = sample.keys.iter().filter(|(_, keys)| **keys > 0).map(|(slot, _)| *slot).collect();
     // Evenly over all of them, where there are too many.
     let step = filled.len().div_ceil(SLOTS_MAX).max(1);
@@ -89,6 +88,8 @@ async fn one(server: &Server<'_>, slots: &[Slot]) -> Result<Sample, NodesError> 
     }
     keep_largest(&mut sample.largest);
     sample.slot_bytes = slot_bytes(&sample, &sizes);
+    // What the server counts itself is better than a sample.
+    sample.slot_bytes.extend(stats.iter().filter_map(|(slot, stats)| Some((*slot, stats.bytes?))));
     Ok(sample)
 }
 
