@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 25 })
 const STILL: Duration = Duration::from_secs(if cfg!(test) { 15 } else { 90 });
 /// How long a task may go on when the rollout is being ended.
 const ENDING: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// Pause between two looks, at first and at most.
+/// Pause between two looks, at least and at most; in between a quarter of the time that it has taken so far.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// Pause before what failed is asked for again, times how often it has.
 const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 500 });
@@ -153,7 +153,8 @@ impl Whole<'_> {
             hints: (self.from.primary.id.clone(), self.to.primary.id.clone()),
             asked: asked.clone(),
         };
-        let (mut seen, mut pause) = (Instant::now(), PAUSE.0);
+        let begun = Instant::now();
+        let mut seen = begun;
         loop {
             self.job.lease.held().await;
             let done = match self.look(&slots, &mut course).await {
@@ -174,8 +175,7 @@ impl Whole<'_> {
                     }
                 }
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+            sleep((begun.elapsed() / 4).clamp(PAUSE.0, PAUSE.1)).await;
         }
     }
 

@@ -138,7 +138,7 @@ async fn a_replica_takes_over_in_the_middle() {
             // Longer than the driver of the tests waits, on a slow machine: then it is told and tried again.
             match moved {
                 Ok(()) => {}
-                Err(DriverError::Open(why)) => {
+                Err(DriverError::Open(why)) if why.contains("no primary that answers") => {
                     println!("told: {why}");
                     cluster.execute(&cluster.job(&topology, 0, 3, &[(300, 303)])).await.unwrap();
                 }
@@ -195,7 +195,10 @@ async fn what_does_not_come_on_is_told_and_ended_with_the_rollout() {
         Hold::Replicating.set(&cluster, true);
         let answer = cluster.execute(&job).await;
         let Err(DriverError::Open(why)) = answer else { panic!("{answer:?}") };
-        assert!(why.ends_with("slots 500-503 by themselves: their task does not come on: waiting-to-pause"), "{why}");
+        assert!(
+            why.contains("slots 500-503 by themselves: their task does not come on: waiting-to-pause; do: "),
+            "{why}"
+        );
         assert_eq!(states(&cluster.servers[0]), ["waiting-to-pause"], "it stays in flight");
         // The rollout is aborted.
         let answer = cluster.execute(&Job { ending: true, ..job.clone() }).await;
