@@ -4,6 +4,10 @@
 use super::{Faults, Input, Replay, figures, replay};
 use crate::domain::{HotSlot, LoadFigures, LoadMetric, PlanBody, SLOT_COUNT, ShardState, Slot, Tolerance, UNASSIGNED};
 
+mod bound;
+
+use bound::{Bound, bound as least};
+
 const MILLION: u128 = 1_000_000;
 
 /// What is looked at.
@@ -18,11 +22,10 @@ struct Looked<'a> {
     hottest: Vec<usize>,
 }
 
-/// Bands, and which slots have to be where.
+/// Least and most load of each shard.
 struct Bands {
     lo: Vec<u64>,
     hi: Vec<u64>,
-    home: Vec<Option<usize>>,
 }
 
 pub(super) fn check(
@@ -43,17 +46,17 @@ pub(super) fn check(
     let looked = Looked::new(input, loads);
     let (bands, bound) = match looked.bands(asked.0, &shown.hot, true) {
         Ok(bands) => {
-            let bound = looked.bound(&bands);
+            let bound = least(&looked, &bands);
             (bands, bound)
         }
         Err(why) => return faults.add(why),
     };
-    faults.differ("summary: lower_bound", body.summary.lower_bound, bound.2);
-    if body.summary.slots < bound.2 && shown.unreached.is_none() {
-        faults.add(format_args!("{} slots move, fewer than the lower bound {}", body.summary.slots, bound.2));
+    faults.differ("summary: lower_bound", body.summary.lower_bound, bound.moves);
+    if body.summary.slots < bound.moves && shown.unreached.is_none() {
+        faults.add(format_args!("{} slots move, fewer than the lower bound {}", body.summary.slots, bound.moves));
     }
-    looked.loads(replay, shown, &bands, (&bound.0, &bound.1), faults);
-    let points = |ppm| looked.bands(ppm, &[], false).map_or(u32::MAX, |bands| looked.bound(&bands).2);
+    looked.loads(replay, shown, &bands, &bound, faults);
+    let points = |ppm| looked.bands(ppm, &[], false).map_or(u32::MAX, |bands| least(&looked, &bands).moves);
     figures::points(&body.figures.curve, points, faults);
 }
 
@@ -114,7 +117,7 @@ impl<'a> Looked<'a> {
                 if follow && listed.next().is_some() {
                     return Err("load: a slot is listed as too hot that is not".to_owned());
                 }
-                return Ok(self.around(&fixed, &held, left, weight, ppm, home));
+                return Ok(self.around(&fixed, &held, left, weight, ppm));
             };
             let at = if follow {
                 let shown = listed.next().filter(|shown| shown.slot.index() == slot && shown.load == self.loads[slot]);
@@ -132,15 +135,7 @@ impl<'a> Looked<'a> {
         }
     }
 
-    fn around(
-        &self,
-        fixed: &[bool],
-        held: &[u64],
-        left: u128,
-        weight: u128,
-        ppm: u128,
-        home: Vec<Option<usize>>,
-    ) -> Bands {
+    fn around(&self, fixed: &[bool], held: &[u64], left: u128, weight: u128, ppm: u128) -> Bands {
         let number = |load: u128| u64::try_from(load).expect("at most twice the total");
         let band = |i: usize| {
             let share = left * self.weights[i];
@@ -155,72 +150,11 @@ impl<'a> Looked<'a> {
             }
         };
         let (lo, hi) = (0..fixed.len()).map(band).unzip();
-        Bands { lo, hi, home }
-    }
-
-    /// What each shard gives and takes at least, and the bound.
-    fn bound(&self, bands: &Bands) -> (Vec<u32>, Vec<u32>, u32) {
-        let shards = self.weights.len();
-        let mut own: Vec<Vec<u64>> = vec![Vec::new(); shards];
-        let mut load = vec![0_u64; shards];
-        let mut count = vec![0_u32; shards];
-        let mut held = vec![0_u32; shards];
-        for slot in 0..SLOT_COUNT {
-            let owner = self.owner(slot);
-            if let Some(owner) = owner {
-                load[owner] += self.loads[slot];
-                count[owner] += 1;
-                if self.movable[slot] && bands.home[slot] != Some(owner) {
-                    own[owner].push(self.loads[slot]);
-                }
-                held[owner] += u32::from(!self.movable[slot]);
-            }
-        }
-        let mut shed = Vec::with_capacity(shards);
-        let mut fill = Vec::with_capacity(shards);
-        for (i, shard) in self.input.shards.iter().enumerate() {
-            own[i].sort_unstable_by(|a, b| b.cmp(a));
-            let most = shard.max_slots.map_or(16384, u32::from);
-            let least = shard.min_slots.map_or(0, u32::from);
-            let held = held[i];
-            let bounds = if self.weights[i] > 0 {
-                (least.max(held), most)
-            } else if shard.state == ShardState::Draining {
-                (held, held)
-            } else {
-                (least.max(held), least.max(held))
-            };
-            let excess = load[i].saturating_sub(bands.hi[i]);
-            let slots = |largest: &mut dyn Iterator<Item = u64>, amount: u64| {
-                let (mut sum, mut slots) = (0_u64, 0_u32);
-                while sum < amount
-                    && let Some(next) = largest.next()
-                {
-                    sum += next;
-                    slots += 1;
-                }
-                slots
-            };
-            shed.push(slots(&mut own[i].iter().copied(), excess).max(count[i].saturating_sub(bounds.1)));
-            let others = |&&slot: &&usize| self.owner(slot) != Some(i) && bands.home[slot].is_none_or(|home| home == i);
-            let lacks = bands.lo[i].saturating_sub(load[i]);
-            let takes = slots(&mut self.hottest.iter().filter(others).map(|&slot| self.loads[slot]), lacks);
-            fill.push(takes.max(bounds.0.saturating_sub(count[i])));
-        }
-        let unassigned = u32::try_from(SLOT_COUNT).expect("16384") - count.iter().sum::<u32>();
-        let moves = shed.iter().sum::<u32>().max(fill.iter().sum::<u32>().saturating_sub(unassigned));
-        (shed, fill, moves)
+        Bands { lo, hi }
     }
 
     /// The figures of every shard, how far the farthest is, and whether it says so when it is too far.
-    fn loads(
-        &self,
-        replay: &Replay,
-        shown: &LoadFigures,
-        bands: &Bands,
-        (shed, fill): (&[u32], &[u32]),
-        faults: &mut Faults,
-    ) {
+    fn loads(&self, replay: &Replay, shown: &LoadFigures, bands: &Bands, bound: &Bound, faults: &mut Faults) {
         let (mut before, mut after) = (vec![0_u64; self.weights.len()], vec![0_u64; self.weights.len()]);
         for slot in Slot::all() {
             for (table, sums) in [(self.input.table, &mut before), (&replay.after, &mut after)] {
@@ -239,8 +173,8 @@ impl<'a> Looked<'a> {
             faults.differ(format_args!("load: {id} after"), load.after, after[i]);
             faults.differ(format_args!("load: {id} lo"), load.lo, bands.lo[i]);
             faults.differ(format_args!("load: {id} hi"), load.hi, bands.hi[i]);
-            faults.differ(format_args!("load: {id} shed"), load.shed, shed[i]);
-            faults.differ(format_args!("load: {id} fill"), load.fill, fill[i]);
+            faults.differ(format_args!("load: {id} shed"), load.shed, bound.shed[i]);
+            faults.differ(format_args!("load: {id} fill"), load.fill, bound.fill[i]);
             inside &= (bands.lo[i]..=bands.hi[i]).contains(&after[i]);
         }
         faults.differ("load: total", shown.total, self.loads.iter().sum());

@@ -15,6 +15,7 @@ use crate::domain::{HotSlot, Limits, LoadFigures, LoadMetric, PlanBody, ShardLoa
 mod bands;
 mod bound;
 mod order;
+mod price;
 mod repair;
 mod solve;
 
@@ -129,3 +130,6 @@ fn why_not(survey: &Survey<'_>, figures: &LoadFigures, farthest: usize) -> Strin
          bind; the farthest, {shard}, ends {reached} % from its share"
     )
 }
+
+#[cfg(test)]
+mod tests;
