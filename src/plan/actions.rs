@@ -27,6 +27,9 @@ pub(super) enum Urgency {
     Unserved,
 }
 
+/// Up to so many pairs of shards the order is steepest descent exactly.
+const EXACT_PAIRS_MAX: usize = 256;
+
 /// What the order looks at. `weights` are at least 1; `counts` and `urgency` have an entry for nobody at the end.
 pub(super) struct Scale<'a> {
     pub shares: &'a Shares,
@@ -50,15 +53,17 @@ pub(super) fn steps(
         steps.reverse();
         queue.push(Next { gain: scale.gain(&counts, steps[0].from, steps[0].to), pair: Reverse(pair) });
     }
+    let few = pairs.len() <= EXACT_PAIRS_MAX;
     let mut ordered = Vec::new();
     while let Some(next) = queue.pop() {
         let Reverse(pair) = next.pair;
         let steps = &mut pairs[pair];
         let (from, to) = steps.last().map(|step| (step.from, step.to)).expect("queued while a step is left");
-        // Gains only fall as the counts come nearer to the shares, so a gain that still holds is the largest. One that
-        // has fallen by less than an eighth counts too: else every step of a shard would shuffle all of its pairs.
+        // Gains only fall as the counts come nearer to the shares, so a gain that still holds is the largest. Of many
+        // pairs, one that has fallen by less than an eighth counts too: else every step of a shard would shuffle all of
+        // its pairs.
         let now = scale.gain(&counts, from, to);
-        if now < next.gain.reduced() {
+        if now < if few { next.gain } else { next.gain.reduced() } {
             queue.push(Next { gain: now, ..next });
             continue;
         }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::bound::Ground;
 
 /// No slot has a higher price: it stands for any price above.
-const PRICE_MAX: usize = 100;
+const PRICE_MAX: usize = 40;
 
 /// Prices rise as those of others do. What two rounds find is a bound, and nearly all there is.
 const ROUNDS: u32 = 2;

@@ -2,10 +2,10 @@
 
 use super::{BALANCE, Cluster, id, limits, range};
 use crate::domain::{
-    ActionKind, Base, ClusterId, Fingerprint, Instant, Intent, Node, NodeId, Plan, PlanBody, PlanId, Principal, Slot,
-    SlotSet, Version,
+    ActionKind, Base, ClusterId, Fingerprint, Goal, Instant, Intent, LoadMetric, Node, NodeId, Objective, Plan,
+    PlanBody, PlanId, Principal, Slot, SlotSet, Statistics, Tolerance, Version,
 };
-use crate::plan::{Known, Memory, PlacementInput, explain_shard, explain_slot, place, with_leading_waves};
+use crate::plan::{Known, Memory, PlacementInput, explain_shard, explain_slot, place, plan_for, with_leading_waves};
 
 fn example() -> Cluster {
     let mut cluster = Cluster::new();
@@ -147,6 +147,66 @@ fn a_slot_that_goes_home_and_one_without_an_owner_are_explained() {
     let plan = plan_of(&cluster, cluster.plan(BALANCE));
     let said = slot(&cluster, &plan, 7);
     assert!(said[0].starts_with("slot 7 has no owner; s-0004 gets it in action a-"), "{said:#?}");
+}
+
+/// Two shards of equal counts; the first has its 8000 operations in few slots, the second 8192 in all of its own.
+#[test]
+fn a_plan_by_load_is_explained_by_its_loads() {
+    let mut cluster = Cluster::equal(2);
+    let mut statistics = Statistics::new(&[LoadMetric::Ops], None).unwrap();
+    for slot in 0..16384 {
+        let load = match slot {
+            0..1000 => 8,
+            1000..8192 => 0,
+            _ => 1,
+        };
+        statistics.add(Slot::at(slot), &[load]).unwrap();
+    }
+    cluster.statistics = Some(statistics);
+    let goal = Goal::BalanceLoad { metric: LoadMetric::Ops, tolerance: Tolerance(0) };
+    // 8000 and 8192 of 16192: the second gives 96 slots of one operation.
+    let mut plan = plan_of(&cluster, cluster.plan(goal));
+    plan.intent.goal = goal;
+    let moved = plan.body.actions[0].kind.ranges()[0].first().index();
+    let said = slot(&cluster, &plan, moved);
+    assert!(said[0].starts_with(&format!("slot {moved} moves from s-0001 to s-0000 in action a-1 ")), "{said:#?}");
+    let bound = "96 slots move in all; no plan for balance of ops within 0 % moves fewer than 96";
+    assert_eq!(
+        [
+            "s-0001 has 8192 ops, 96 above its band 8096..=8096, and gives 96 slots",
+            "s-0000 has 8000 ops, 96 below its band 8096..=8096, and takes 96 slots",
+            "this slot and not another of s-0001: chosen by its ops",
+            bound
+        ],
+        said[1..]
+    );
+    assert_eq!(
+        [
+            "slot 0 stays with s-0000",
+            "s-0000 has 8000 ops, 96 below its band 8096..=8096, and takes 96 slots",
+            "in a plan with the fewest moves no shard both gives and takes",
+            bound
+        ],
+        slot(&cluster, &plan, 0)[..]
+    );
+    let said = explain_shard(&plan, &id(0)).unwrap();
+    assert_eq!("s-0000 has weight 1: its band is 8096..=8096 of 16192 ops", said[0]);
+}
+
+#[test]
+fn a_plan_for_few_bytes_says_that_bytes_chose_its_slots() {
+    let mut cluster = Cluster::equal(2);
+    cluster.add(1);
+    let mut statistics = Statistics::new(&[LoadMetric::Bytes], None).unwrap();
+    (0..16384).for_each(|slot| statistics.add(Slot::at(slot), &[u64::from(slot % 2 == 0)]).unwrap());
+    cluster.statistics = Some(statistics);
+    let body = plan_for(&cluster.input(), BALANCE, Objective::Bytes, &limits()).unwrap();
+    let plan = plan_of(&cluster, body);
+    // 5461 of 16384 slots move, and 4096 of each half have no bytes.
+    let said = slot(&cluster, &plan, 1);
+    assert_eq!("this slot and not another of s-0000: chosen for few bytes (0 move in all)", said[3]);
+    let said = slot(&cluster, &plan, 0);
+    assert_eq!("s-0000 keeps 5461 of its 8192 slots; which ones go is chosen for few bytes (0 move in all)", said[2]);
 }
 
 #[test]

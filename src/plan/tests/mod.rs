@@ -14,6 +14,7 @@ mod explained;
 mod figures;
 mod goals;
 mod load;
+mod prefixes;
 mod preflight;
 mod ranges;
 mod remedies;

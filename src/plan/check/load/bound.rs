@@ -7,7 +7,7 @@ use super::{Bands, Looked};
 use crate::domain::{SLOT_COUNT, ShardState};
 
 /// Prices above count as this.
-const PRICE_MAX: usize = 100;
+const PRICE_MAX: usize = 40;
 const ROUNDS: usize = 2;
 
 /// Charges where slots leave, where they arrive, and the fewest moves.
@@ -189,7 +189,7 @@ impl<'a> Now<'a> {
             let all: usize = leaving[i].iter().map(|&slot| prices[slot] + 1).sum();
             let least = match (counts, self.is_draining(i)) {
                 (true, _) => self.count[i].saturating_sub(self.counts(i).1),
-                (false, true) => u32::try_from(all).expect("at most 101 parts of 16384 slots"),
+                (false, true) => u32::try_from(all).expect("at most 41 parts of 16384 slots"),
                 (false, false) => 0,
             };
             let own = self.load[i].saturating_sub(self.bands.hi[i]);
