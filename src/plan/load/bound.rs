@@ -111,7 +111,7 @@ impl<'a> Ground<'a> {
     fn shed(&self, leaving: &Leaving, counts: bool) -> Vec<u32> {
         let unowned = *self.ranking.load.last().expect("nobody has an entry");
         let need = self.deficit.iter().sum::<u64>().saturating_sub(unowned);
-        self.fewest(leaving, &self.excess, &self.gift, need, |i| {
+        fewest(leaving, &self.excess, &self.gift, need, |i| {
             let surplus = self.survey.counts[i].saturating_sub(self.survey.bounds[i].ub);
             match (counts, self.survey.draining(i)) {
                 (true, _) => surplus,
@@ -124,56 +124,47 @@ impl<'a> Ground<'a> {
     fn fill(&self, arriving: &Arriving, counts: bool) -> Vec<u32> {
         let unowned = *self.ranking.load.last().expect("nobody has an entry");
         let need = self.excess.iter().sum::<u64>() + unowned;
-        self.fewest(arriving, &self.deficit, &self.room, need, |i| {
+        fewest(arriving, &self.deficit, &self.room, need, |i| {
             if counts { self.survey.bounds[i].lb.saturating_sub(self.survey.counts[i]) } else { 0 }
         })
     }
+}
 
-    /// The fewest parts of each shard that are worth its own amount at least, and `need` in all where no shard counts for
-    /// more than its most: what is forced, then the largest gains.
-    fn fewest(
-        &self,
-        parts: &impl Parts,
-        own: &[u64],
-        most: &[u64],
-        need: u64,
-        least: impl Fn(usize) -> u32,
-    ) -> Vec<u32> {
-        struct Taken {
-            count: u32,
-            sum: u64,
-            at: usize,
-        }
-        let forced = |i: usize| {
-            let (least, mut taken) = (least(i), Taken { count: 0, sum: 0, at: 0 });
-            while taken.sum < own[i] || taken.count < least {
-                match parts.next(i, taken.at) {
-                    Some((part, at)) => taken = Taken { count: taken.count + 1, sum: taken.sum + part, at },
-                    None => {
-                        taken.count = taken.count.max(least);
-                        break;
-                    }
-                }
-            }
-            taken
-        };
-        let mut taken: Vec<Taken> = (0..own.len()).map(forced).collect();
-        let mut covered: u64 = taken.iter().zip(most).map(|(taken, most)| taken.sum.min(*most)).sum();
-        let gain = |i: usize, taken: &Taken| {
-            let (part, at) = parts.next(i, taken.at).filter(|_| taken.sum < most[i])?;
-            Some((part.min(most[i] - taken.sum), Reverse(i), part, at))
-        };
-        let mut gains: BinaryHeap<_> = match covered < need {
-            true => taken.iter().enumerate().filter_map(|(i, taken)| gain(i, taken)).collect(),
-            false => BinaryHeap::new(),
-        };
-        while covered < need
-            && let Some((gained, Reverse(i), part, at)) = gains.pop()
-        {
-            covered += gained;
-            taken[i] = Taken { count: taken[i].count + 1, sum: taken[i].sum + part, at };
-            gains.extend(gain(i, &taken[i]));
-        }
-        taken.into_iter().map(|taken| taken.count).collect()
+/// The fewest parts of each shard that are worth its own amount at least, and `need` in all where no shard counts for
+/// more than its most: what is forced, then the largest gains.
+fn fewest(parts: &impl Parts, own: &[u64], most: &[u64], need: u64, least: impl Fn(usize) -> u32) -> Vec<u32> {
+    struct Taken {
+        count: u32,
+        sum: u64,
+        at: usize,
     }
+    let forced = |i: usize| {
+        let (least, mut taken) = (least(i), Taken { count: 0, sum: 0, at: 0 });
+        while taken.sum < own[i] || taken.count < least {
+            let Some((part, at)) = parts.next(i, taken.at) else {
+                taken.count = taken.count.max(least);
+                break;
+            };
+            taken = Taken { count: taken.count + 1, sum: taken.sum + part, at };
+        }
+        taken
+    };
+    let mut taken: Vec<Taken> = (0..own.len()).map(forced).collect();
+    let mut covered: u64 = taken.iter().zip(most).map(|(taken, most)| taken.sum.min(*most)).sum();
+    let gain = |i: usize, taken: &Taken| {
+        let (part, at) = parts.next(i, taken.at).filter(|_| taken.sum < most[i])?;
+        Some((part.min(most[i] - taken.sum), Reverse(i), part, at))
+    };
+    let mut gains = BinaryHeap::new();
+    if covered < need {
+        gains.extend(taken.iter().enumerate().filter_map(|(i, taken)| gain(i, taken)));
+    }
+    while covered < need
+        && let Some((gained, Reverse(i), part, at)) = gains.pop()
+    {
+        covered += gained;
+        taken[i] = Taken { count: taken[i].count + 1, sum: taken[i].sum + part, at };
+        gains.extend(gain(i, &taken[i]));
+    }
+    taken.into_iter().map(|taken| taken.count).collect()
 }

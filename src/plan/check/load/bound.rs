@@ -173,7 +173,7 @@ impl<'a> Now<'a> {
         let slots = self.looked.hottest.iter();
         let mut parts: Vec<(u64, usize)> =
             slots.flat_map(|&slot| self.parts(slot, prices[slot]).map(move |part| (part, slot))).collect();
-        parts.sort_by(|a, b| b.0.cmp(&a.0));
+        parts.sort_by_key(|(part, _)| std::cmp::Reverse(*part));
         parts
     }
 
@@ -195,7 +195,7 @@ impl<'a> Now<'a> {
             let own = self.load[i].saturating_sub(self.bands.hi[i]);
             Demand { least, own, most: self.gift(i), parts: self.parts_of(&leaving[i], prices) }
         };
-        fewest(self.shards().map(demand).collect(), lacks.saturating_sub(self.unowned.1))
+        fewest(&self.shards().map(demand).collect::<Vec<_>>(), lacks.saturating_sub(self.unowned.1))
     }
 
     fn fill(&self, prices: &[usize], counts: bool) -> Vec<u32> {
@@ -213,7 +213,7 @@ impl<'a> Now<'a> {
             };
             Demand { least, own, most, parts: self.for_shard(&all, i).take_while(wanted).collect() }
         };
-        fewest(self.shards().map(demand).collect(), above + self.unowned.1)
+        fewest(&self.shards().map(demand).collect::<Vec<_>>(), above + self.unowned.1)
     }
 }
 
@@ -226,7 +226,7 @@ struct Demand {
 }
 
 /// What is forced, and then the largest gains until the need is covered.
-fn fewest(demands: Vec<Demand>, need: u64) -> Vec<u32> {
+fn fewest(demands: &[Demand], need: u64) -> Vec<u32> {
     let mut counts = Vec::with_capacity(demands.len());
     let (mut covered, mut gains) = (0_u64, Vec::new());
     for (shard, demand) in demands.iter().enumerate() {
