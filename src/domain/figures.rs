@@ -69,9 +69,9 @@ pub struct ShardLoad {
     pub lo: u64,
     /// Most load it is to have.
     pub hi: u64,
-    /// It gives at least so many slots, whoever plans.
+    /// Moves counted where they leave, at least so many whoever plans; prices included.
     pub shed: u32,
-    /// It takes at least so many slots, whoever plans.
+    /// Moves counted where they arrive, at least so many whoever plans; prices included.
     pub fill: u32,
 }
 
