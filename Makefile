@@ -39,8 +39,9 @@ test: deps $(VENV)/ready ## Every test: unit, integration, end to end, and the H
 
 .PHONY: soak
 soak: SEEDS ?= 10000
-soak: ## The simulation of a group under faults with SEEDS=… seeds, as many as you have time for (optimised build)
-	SLOTKEEPER_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --profile soak --test it simulation::whatever -- --nocapture
+soak: FIRST ?= 0
+soak: ## The simulation of a group under faults with SEEDS=… seeds from FIRST=… on, as many as you have time for (optimised build)
+	SLOTKEEPER_SEEDS=$(SEEDS) SLOTKEEPER_FIRST_SEED=$(FIRST) cargo test $(CARGO_FLAGS) --profile soak --test it simulation::whatever -- --nocapture
 
 .PHONY: proof
 proof: KEYS ?= 200000

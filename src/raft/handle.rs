@@ -290,7 +290,7 @@ impl Raft {
         raft
     }
 
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.lock().expect("held for a moment only").push(tokio::spawn(task));
     }
 

@@ -13,6 +13,7 @@ mod machine;
 mod membership;
 mod network;
 mod open;
+mod purge;
 mod restore;
 mod reversion;
 mod roster;

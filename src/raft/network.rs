@@ -161,7 +161,7 @@ impl RaftNetworkFactory<Types> for Peers {
 pub(super) struct Peer {
     lane: Lane,
     pub(super) peers: Peers,
-    target: MemberId,
+    pub(super) target: MemberId,
     address: String,
 }
 

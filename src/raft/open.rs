@@ -18,6 +18,7 @@ use super::level::Levels;
 use super::machine::{Machine, Replica};
 use super::membership::Turn;
 use super::network::Peers;
+use super::purge;
 use super::rpc::{self, Contact};
 use super::runtime::random_bits;
 use super::store::{Disk, Identity, Loaded, Store};
@@ -178,11 +179,11 @@ impl Config {
             election_timeout_min: tuning.election_min_ms,
             election_timeout_max: tuning.election_max_ms,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(tuning.snapshot_every),
-            max_in_snapshot_log_to_keep: tuning.entries_kept,
+            // `purge` says what goes, and when.
+            max_in_snapshot_log_to_keep: u64::MAX,
             replication_lag_threshold: 2 * tuning.snapshot_every,
             max_payload_entries: 512,
             install_snapshot_timeout: 10_000,
-            purge_batch_size: 256,
             enable_pre_vote: Some(true),
             // A leader that goes on leading after a restart would answer reads before it has its state back.
             enable_leader_restore: Some(false),
@@ -387,8 +388,10 @@ impl Raft {
             replica: Arc::clone(&replica),
             turn: Arc::clone(&turn),
         };
+        let purging = purge::tend(core.clone(), Arc::clone(&network.outgoing), config.tuning.entries_kept);
         let inner = Inner::new(core, store, replica, network, acquaintance, contact, turn);
         let raft = Self::start(inner, first, config.on_fatal);
+        raft.spawn(purging);
         Ok((raft, rpc::router(member)))
     }
 }

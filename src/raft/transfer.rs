@@ -2,6 +2,7 @@
 //! for by its offset, so that a lost connection costs a piece and not the snapshot. Only when all of it is there and
 //! its checksum is right does raft hear of it. Entries and heartbeats go their own ways meanwhile.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::future::Future;
 use std::io;
@@ -67,24 +68,39 @@ enum Taken {
     Installed(SnapshotResponse<Types>),
 }
 
-/// The snapshot that was last sent: kept until a peer has it, so that one that lost the connection goes on with it.
+/// The snapshots that are or were on their way.
 #[derive(Default)]
-pub(super) struct Outgoing(Mutex<Option<(SnapshotMeta, Arc<Archive>)>>);
+pub(super) struct Outgoing {
+    /// The one that was last sent: kept until a peer has it, so that one that lost the connection goes on with it.
+    last: Mutex<Option<(SnapshotMeta, Arc<Archive>)>>,
+    /// The index that the last one sent to each peer stands at, whether or not it is there yet.
+    upto: Mutex<BTreeMap<MemberId, u64>>,
+}
 
 impl Outgoing {
+    /// Where the last snapshot that was sent to a peer stands in the log, 0 when none was.
+    pub(super) fn sent_upto(&self, peer: MemberId) -> u64 {
+        self.upto.lock().unwrap_or_else(PoisonError::into_inner).get(&peer).copied().unwrap_or_default()
+    }
+
+    fn sending(&self, peer: MemberId, meta: &SnapshotMeta) {
+        let index = meta.last_log_id.map_or(0, |id| id.index);
+        self.upto.lock().unwrap_or_else(PoisonError::into_inner).insert(peer, index);
+    }
+
     async fn of(&self, peer: &Peer, snapshot: Snapshot) -> io::Result<Arc<Archive>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let held = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, archive)) = held.filter(|(meta, _)| *meta == snapshot.meta) {
             return Ok(archive);
         }
         let store = &peer.peers.acquaintance.store;
         let archive = Arc::new(store.archive(snapshot.meta.clone(), snapshot.snapshot.state).await?);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((snapshot.meta, Arc::clone(&archive)));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((snapshot.meta, Arc::clone(&archive)));
         Ok(archive)
     }
 
     fn forget(&self, sent: &Arc<Archive>) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if held.as_ref().is_some_and(|(_, archive)| Arc::ptr_eq(archive, sent)) {
             *held = None;
         }
@@ -100,6 +116,7 @@ pub(super) async fn send(
 ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
     let transmit = async {
         let outgoing = &peer.peers.outgoing;
+        outgoing.sending(peer.target, &snapshot.meta);
         let unsent = |error: io::Error| StreamingError::from(NetworkError::new(&error));
         let archive = outgoing.of(peer, snapshot).await.map_err(unsent)?;
         let installed = send_pieces(peer, vote, &archive).await?;

@@ -24,6 +24,8 @@ const MEMBER_HEADER: &str = "x-slotkeeper-member:";
 struct Faults {
     cut: BTreeSet<(usize, usize)>,
     delays: BTreeMap<(usize, usize), Duration>,
+    /// What a tripwire waits for stands still.
+    stalled: bool,
 }
 
 /// A whole request as one member sent it to another.
@@ -52,6 +54,8 @@ struct Tripwire {
     text: String,
     to: Vec<usize>,
     cut: Box<dyn Fn(usize) -> Vec<(usize, usize)> + Send>,
+    /// The connection stands still, now and whenever this is to be sent again, and no other does.
+    stalls: bool,
     sender: Option<usize>,
 }
 
@@ -119,7 +123,15 @@ impl Network {
     /// Cuts some ways the moment that this text is about to be sent to one of these members, depending on who sends it: it
     /// arrives only where its own way stays open.
     pub fn trip(&self, text: &str, to: Vec<usize>, cut: impl Fn(usize) -> Vec<(usize, usize)> + Send + 'static) {
-        let tripwire = Tripwire { text: text.to_owned(), to, cut: Box::new(cut), sender: None };
+        let tripwire = Tripwire { text: text.to_owned(), to, cut: Box::new(cut), stalls: false, sender: None };
+        *self.wires.tripwire.lock().unwrap() = Some(tripwire);
+    }
+
+    /// Holds a connection back, until the network heals, when this text is about to be sent on it to a member. Others between
+    /// the same members go on.
+    pub fn stall(&self, text: &str, to: usize) {
+        let cut = Box::new(|_| Vec::new());
+        let tripwire = Tripwire { text: text.to_owned(), to: vec![to], cut, stalls: true, sender: None };
         *self.wires.tripwire.lock().unwrap() = Some(tripwire);
     }
 
@@ -199,7 +211,10 @@ impl Wires {
         let mut sent = Vec::new();
         loop {
             if !held.is_empty() {
-                self.watch((from, to), &mut sent, &held);
+                if self.watch((from, to), &mut sent, &held) {
+                    let mut faults = self.faults.subscribe();
+                    let _ = faults.wait_for(|faults| !faults.stalled).await;
+                }
                 let delay = self.faults.borrow().delays.get(&(from, to)).copied();
                 tokio::time::sleep(delay.unwrap_or_default()).await;
                 self.open(from, to).await;
@@ -218,20 +233,28 @@ impl Wires {
         }
     }
 
-    /// Looks whether what is about to be sent is what a tripwire waits for; `sent` is the end of what went before.
-    fn watch(&self, (from, to): (usize, usize), sent: &mut Vec<u8>, held: &[u8]) {
+    /// Looks whether what is about to be sent is what a tripwire waits for, and whether it is to stand still; `sent` is the
+    /// end of what went before.
+    fn watch(&self, (from, to): (usize, usize), sent: &mut Vec<u8>, held: &[u8]) -> bool {
         let mut tripwire = self.tripwire.lock().unwrap();
-        let waits = |tripwire: &&mut Tripwire| tripwire.sender.is_none() && tripwire.to.contains(&to);
-        let Some(Tripwire { text, cut, sender, .. }) = tripwire.as_mut().filter(waits) else {
-            return sent.clear();
+        let again = self.faults.borrow().stalled;
+        let waits = |tripwire: &&mut Tripwire| (tripwire.sender.is_none() || again) && tripwire.to.contains(&to);
+        let Some(Tripwire { text, cut, stalls, sender, .. }) = tripwire.as_mut().filter(waits) else {
+            sent.clear();
+            return false;
         };
         sent.extend_from_slice(held);
         if sent.windows(text.len()).any(|window| window == text.as_bytes()) {
-            self.faults.send_modify(|faults| faults.cut.extend(cut(from)));
+            self.faults.send_modify(|faults| {
+                faults.cut.extend(cut(from));
+                faults.stalled = *stalls;
+            });
             *sender = Some(from);
-        } else {
-            sent.drain(..sent.len().saturating_sub(text.len()));
+            sent.clear();
+            return *stalls;
         }
+        sent.drain(..sent.len().saturating_sub(text.len()));
+        false
     }
 
     /// Waits until there is a way, and for an established connection until its bytes can pass.

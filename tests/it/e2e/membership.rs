@@ -277,6 +277,8 @@ async fn a_rollout_is_handed_on_and_on_and_nothing_is_done_twice() {
         let leader = group.leader().await;
         let next = (leader + 1) % 3;
         until_slots_done(&group.members[next], &plan, total * turn / 8).await;
+        let before = rollout(&group.members[next], &plan).await;
+        let term = term_of(&group.members[next]).await;
         match turn % 3 {
             0 => {
                 group.members[leader].kill_9();
@@ -297,12 +299,20 @@ async fn a_rollout_is_handed_on_and_on_and_nothing_is_done_twice() {
                 group.members[leader].signal("CONT");
             }
         }
+        // It was handed on, and in the middle.
+        assert_eq!(before["state"], "running");
+        eventually("another term", || async { (term_of(&group.members[next]).await > term).then_some(()) }).await;
     }
     until_state(&group.members[0], &plan, "succeeded").await;
     assert_eq!(counts(&group.members[0]).await, target(&plan));
 
     // Every action was begun once and done once, whoever led.
     let audit = audit_is_whole(&group.members[0]).await;
+    each_action_once(&audit, &plan);
+}
+
+/// Every action of the plan was begun once and finished once, and no other.
+pub(super) fn each_action_once(audit: &[Value], plan: &Value) {
     let actions = plan["actions"].as_array().unwrap().len();
     for action in ["action.begin", "action.finish"] {
         let summaries = audit.iter().filter(|record| record["action"] == action);
@@ -310,6 +320,10 @@ async fn a_rollout_is_handed_on_and_on_and_nothing_is_done_twice() {
         let times: usize = summaries.iter().map(|text| numbered(text)).sum();
         assert_eq!(times, actions, "{action}: {summaries:?}");
     }
+}
+
+async fn term_of(member: &Member) -> u64 {
+    member.get("/v1/status").await.expect(200)["term"].as_u64().unwrap()
 }
 
 /// `begun 3 actions (48 slots): …` is 3.

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod client;
 pub mod cluster;
 mod dev;
+mod flapping;
 pub mod keys;
 pub mod load;
 mod own;

@@ -107,6 +107,19 @@ impl Scene {
         answer.status.is_success().then_some(answer.body)
     }
 
+    /// The cluster's epoch as of now.
+    pub async fn epoch(&self) -> u64 {
+        let topology = self.member().get(&format!("{CLUSTER}/topology?consistency=linearizable")).await.expect(200);
+        topology["epoch"].as_u64().unwrap()
+    }
+
+    /// How many actions a plan has.
+    pub async fn actions(&self, plan: &str) -> u64 {
+        let plan = self.member().get(&format!("{CLUSTER}/plans/{plan}")).await.expect(200);
+        let actions = plan["actions"].as_array().or_else(|| plan["plan"]["actions"].as_array());
+        actions.unwrap_or_else(|| panic!("{plan:#}")).len() as u64
+    }
+
     /// Waits until a member stands at the place in the protocol, and kills the party there; then all goes on.
     pub async fn strike(&mut self, party: Party, server: usize) {
         self.strike_when(party, server, |_| true, |_| {}).await;

@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::http::Method;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
@@ -220,6 +224,7 @@ async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
     drop(executor::spawn(controller.clone(), drivers, stopping));
     let router = server::router(controller.clone(), ServerConfig { insecure_dev: true, ..ServerConfig::default() });
     tokio::spawn(async move { controller.bootstrap(&first_start(), |_| {}).await });
+    let peers = peers.layer(from_fn_with_state(Arc::clone(&seat), count_snapshots));
     let mut removed = raft.removed();
     let ended = async {
         match removed.wait_for(Option::is_some).await {
@@ -239,6 +244,23 @@ async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
             Ok(())
         }
     }
+}
+
+/// Takes note of the snapshots that a member was given and has installed.
+async fn count_snapshots(State(seat): State<Arc<Seat>>, request: Request, next: Next) -> Response {
+    let snapshot = request.uri().path().ends_with("/snapshot");
+    let response = next.run(request).await;
+    if !snapshot {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.expect("it is in memory");
+    if body.starts_with(br#"{"installed""#) {
+        let mut oracle = seat.oracle.lock().unwrap();
+        oracle.event(&format!("member {} has a snapshot installed", seat.number));
+        oracle.counts.snapshots += 1;
+    }
+    Response::from_parts(head, Body::from(body))
 }
 
 async fn listen(seat: &Seat, raft: &Raft, mut asked: mpsc::UnboundedReceiver<Ask>) {

@@ -57,6 +57,8 @@ pub struct Counts {
     pub promoted: u64,
     pub removed: u64,
     pub lost: u64,
+    /// Snapshots that went to a member that the log was too short for.
+    pub snapshots: u64,
     pub keys: u64,
 }
 
@@ -72,6 +74,7 @@ impl std::ops::AddAssign for Counts {
         self.promoted += other.promoted;
         self.removed += other.removed;
         self.lost += other.lost;
+        self.snapshots += other.snapshots;
         self.keys += other.keys;
     }
 }

@@ -5,7 +5,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::e2e::faults::pauses::start_rollout;
 use crate::e2e::faults::registers::Registers;
+use crate::e2e::membership::each_action_once;
+use crate::e2e::{Watcher, counts, target, until_state};
 
 const ROUNDS: usize = 6;
 
@@ -16,6 +19,9 @@ async fn whatever_happens_the_clients_see_one_history() {
     let mut random = StdRng::seed_from_u64(trial.seed);
     let registers = Registers::start(&trial, 4).await;
     registers.go_on(&trial, 5).await;
+    // Slow enough to be under way until the end.
+    let plan = start_rollout(trial.member(0), json!({"slots_per_second": 150, "overlap_ms": 50})).await;
+    let watcher = Watcher::start(vec![trial.member(0).url.clone()], trial.member(0).token.clone());
     for round in 0..rounds {
         trial.note(format!("round {}", round + 1));
         let mut stopped = Vec::new();
@@ -38,7 +44,13 @@ async fn whatever_happens_the_clients_see_one_history() {
         trial.network().heal();
         registers.go_on(&trial, 5).await;
     }
-    registers.finish(&trial).await;
+    // The rollout comes to its end whatever happened to whoever led, and every step of it was taken once.
+    until_state(trial.member(0), &plan, "succeeded").await;
+    assert_eq!(counts(trial.member(0)).await, target(&plan));
+    watcher.finish();
+    let (audit, _) = registers.finish(&trial).await;
+    assert_eq!(audit.iter().filter(|record| record["action"] == "rollout.complete").count(), 1);
+    each_action_once(&audit, &plan);
 }
 
 fn strike(trial: &mut Trial, random: &mut StdRng, stopped: &mut Vec<usize>) {

@@ -83,6 +83,11 @@ impl Registers {
         trial.note(format!("{writes} more writes in {:?}", started.elapsed()));
     }
 
+    /// Writes that were acknowledged so far.
+    pub fn written(&self) -> usize {
+        self.record.written.load(Ordering::Relaxed)
+    }
+
     /// Ends the clients, lets everyone agree, and checks: every history is linearizable, what was acknowledged is in the
     /// audit once, and what is read at the end is there on every member. Returns the audit and the term.
     pub async fn finish(self, trial: &Trial) -> (Vec<Value>, u64) {
