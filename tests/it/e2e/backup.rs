@@ -29,7 +29,7 @@ fn refused(args: &[&str], code: i32) -> String {
 }
 
 async fn version(member: &Member) -> (u64, u64) {
-    let topology = member.get(&format!("{CLUSTER}/topology")).await.expect(200);
+    let topology = member.get(&format!("{CLUSTER}/topology?consistency=linearizable")).await.expect(200);
     (topology["generation"].as_u64().unwrap(), topology["epoch"].as_u64().unwrap())
 }
 
