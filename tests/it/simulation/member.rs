@@ -199,6 +199,8 @@ async fn live(seat: Arc<Seat>, seed: u64) -> turmoil::Result {
             leave(&seat, &why);
             return Ok(());
         }
+        // Its disk failed while it started: the process has ended, and what is left of it is cleared away in a moment.
+        Err(_) if seat.fatal.lock().unwrap().is_some() => return std::future::pending().await,
         opened => opened?,
     };
     let rng = Mutex::new(SmallRng::seed_from_u64(seed));
