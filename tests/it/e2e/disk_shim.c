@@ -1,5 +1,5 @@
 /* Loaded before the C library: makes the disk fail as the file in DISK_SHIM_FILE says. "eio": syncs of files under
- * DISK_SHIM_UNDER fail; each is counted in DISK_SHIM_FILE.calls. "slow": they take 700 ms longer, and are counted as
+ * DISK_SHIM_UNDER fail; each is counted in DISK_SHIM_FILE.calls. "slow": they take 400 ms longer, and are counted as
  * well. "full": writes to them find no space. Else: nothing. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,7 +44,7 @@ static int fails_sync(int fd) {
         close(count);
     }
     if (how == 's') {
-        usleep(700 * 1000);
+        usleep(400 * 1000);
         return 0;
     }
     errno = EIO;
