@@ -16,6 +16,8 @@ use crate::state::{AuditRecord, State};
 
 /// How long taking a snapshot is waited for.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+/// How long until raft is asked once more: it does not hear of a snapshot that is wanted while it writes one.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// Bytes handed out at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -84,18 +86,23 @@ impl Raft {
     pub async fn take_snapshot(&self) -> Result<u64, RaftError> {
         let core = &self.inner.core;
         let wanted = self.inner.replica.look(|_, index| index);
-        core.trigger().snapshot().await.map_err(|error| RaftError::Fatal(error.to_string()))?;
         let mut metrics = core.metrics();
         let deadline = Instant::now() + TAKEN_WITHIN;
+        let mut ask_at = Instant::now();
         loop {
             let taken = metrics.borrow_watched().snapshot.as_ref().map(|id| id.index);
             if let Some(taken) = taken.filter(|&taken| taken >= wanted) {
                 return Ok(taken);
             }
-            match timeout_at(deadline, metrics.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(RaftError::Fatal(error.to_string())),
-                Err(_) => return Err(RaftError::Timeout),
+            if Instant::now() >= deadline {
+                return Err(RaftError::Timeout);
+            }
+            if Instant::now() >= ask_at {
+                core.trigger().snapshot().await.map_err(|error| RaftError::Fatal(error.to_string()))?;
+                ask_at = Instant::now() + ASK_AGAIN;
+            }
+            if let Ok(Err(error)) = timeout_at(ask_at, metrics.changed()).await {
+                return Err(RaftError::Fatal(error.to_string()));
             }
         }
     }

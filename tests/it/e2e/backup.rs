@@ -142,6 +142,28 @@ async fn a_snapshot_is_taken_on_request_and_needs_an_admin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_is_asked_for_while_another_is_written_comes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let member = Member::dev(folder.path());
+    member.ready().await;
+    // Enough of it that writing it takes longer than the writes in between.
+    let line =
+        |n: u32| format!("{n:040x} 10.0.0.1:{}@0 master - 0 0 {n} connected {}-{}\n", n + 1, n * 16, n * 16 + 15);
+    let nodes: String = (0..1024).map(line).collect();
+    for number in 0..8 {
+        member.post("/v1/clusters", json!({"name": format!("c{number}"), "driver": "flip"})).await.expect(201);
+        member.post(&format!("/v1/clusters/c{number}/import"), Value::String(nodes.clone())).await.expect(200);
+    }
+    let take = || async { member.request(Method::POST, "/v1/snapshots", None).await.unwrap().expect(200) };
+    for number in 0..3 {
+        let first = take().await;
+        assert_eq!(take().await, first, "nothing was written since");
+        group::token(&member, &format!("bob-{number}"), "viewer").await;
+        assert!(take().await["index"].as_u64() > first["index"].as_u64());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn three_members_restored_alike_are_one_group_and_one_restored_otherwise_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut old = Member::dev(folder.path());
