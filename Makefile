@@ -30,9 +30,7 @@ deps: ## Install what the tests need and is missing (Debian packages by name)
 
 .PHONY: test
 test: deps $(VENV)/ready ## Every test: unit, integration, end to end, and the HTTP interface against its description
-	$(WITH_VALKEY) cargo test $(CARGO_FLAGS) -- --skip a_change_of_voters_that_nobody_else_has
-	@# Alone: beside other groups of processes on two cores it does not always come to the moment that it is about.
-	cargo test $(CARGO_FLAGS) --test it -- a_change_of_voters_that_nobody_else_has
+	$(WITH_VALKEY) cargo test $(CARGO_FLAGS)
 	@# The classic way on Valkey as well: slots that are opened by hand are moved in it there.
 	$(WITH_VALKEY); [ -z "$$SLOTKEEPER_TEST_VALKEY" ] || SLOTKEEPER_TEST_SERVER="$$SLOTKEEPER_TEST_VALKEY" \
 	  cargo test $(CARGO_FLAGS) --lib -- driver::redis::tests::crashes driver::redis::tests::moves driver::redis::tests::roles \

@@ -72,6 +72,8 @@ struct Wires {
     faults: Arc<watch::Sender<Faults>>,
     tape: Arc<Mutex<Option<Vec<Recorded>>>>,
     tripwire: Arc<Mutex<Option<Tripwire>>>,
+    /// How often what a member had sent was lost.
+    losses: Arc<Mutex<BTreeMap<usize, u64>>>,
 }
 
 impl Network {
@@ -79,7 +81,7 @@ impl Network {
     pub async fn start(count: usize) -> Self {
         let mut setting = Setting::direct(count);
         let faults = Arc::new(watch::Sender::new(Faults::default()));
-        let wires = Wires { faults, tape: Arc::default(), tripwire: Arc::default() };
+        let wires = Wires { faults, tape: Arc::default(), tripwire: Arc::default(), losses: Arc::default() };
         let mut proxies = JoinSet::new();
         for (to, &peer) in setting.peers.iter().enumerate() {
             let port = free_port();
@@ -143,6 +145,11 @@ impl Network {
     /// Everything gets through again; what was held back first.
     pub fn heal(&self) {
         self.wires.faults.send_replace(Faults::default());
+    }
+
+    /// What is held back of all that a member has sent will not arrive, as when its machine dies with it.
+    pub fn lose(&self, from: usize) {
+        *self.wires.losses.lock().unwrap().entry(from).or_default() += 1;
     }
 
     /// Keeps every request from now on.
@@ -209,6 +216,7 @@ impl Wires {
         // Room for whole requests: each piece waits for its own delay.
         held.reserve(64 << 10);
         let mut sent = Vec::new();
+        let lost = self.lost(from);
         loop {
             if !held.is_empty() {
                 if self.watch((from, to), &mut sent, &held) {
@@ -217,7 +225,11 @@ impl Wires {
                 }
                 let delay = self.faults.borrow().delays.get(&(from, to)).copied();
                 tokio::time::sleep(delay.unwrap_or_default()).await;
+                let was_open = self.is_open(from, to);
                 self.open(from, to).await;
+                if !was_open && self.lost(from) != lost {
+                    return;
+                }
                 if let Some(tape) = &mut tape {
                     tape.keep(&held);
                 }
@@ -255,6 +267,14 @@ impl Wires {
         }
         sent.drain(..sent.len().saturating_sub(text.len()));
         false
+    }
+
+    fn is_open(&self, from: usize, to: usize) -> bool {
+        !self.faults.borrow().cut.contains(&(from, to))
+    }
+
+    fn lost(&self, from: usize) -> u64 {
+        self.losses.lock().unwrap().get(&from).copied().unwrap_or_default()
     }
 
     /// Waits until there is a way, and for an established connection until its bytes can pass.

@@ -55,6 +55,7 @@ async fn kill_in_mid_change(
     asking.abort();
     trial.note(format!("{} was about to send {text}", leader + 1));
     trial.kill(leader);
+    trial.network().lose(leader);
     trial.network().heal();
     (leader, before.1)
 }
