@@ -14,12 +14,13 @@ fn pem(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name).to_str().unwrap().to_owned()
 }
 
-fn node(port: u16) -> Node {
+pub(super) fn node(port: u16) -> Node {
     let host = Host::new("127.0.0.1").unwrap();
     Node { id: NodeId::new("n").unwrap(), host, port, zone: None, state: NodeState::Active }
 }
 
-async fn ping(settings: Settings, port: u16) -> Result<redis::Value, LinkError> {
+/// Asks a server for a sign of life over a connection of its own.
+pub(super) async fn ping(settings: Settings, port: u16) -> Result<redis::Value, LinkError> {
     let links = Links::new(settings);
     let link = links.shared(&ClusterName::new("c").unwrap(), &node(port)).await?;
     link.call(&cmd("PING")).await

@@ -6,6 +6,22 @@ use redis::cmd;
 
 use super::fixture::{Cluster, key_in};
 
+/// Writes 26 keys of every type into a slot: twenty strings with names that need care, and one with an end.
+pub(super) fn fill_with_every_type(connection: &mut redis::Connection, slot: u16) {
+    for number in 0..20 {
+        let mut key = key_in(slot, number);
+        key.extend(b" \x00\\\xff{}\r\n");
+        cmd("SET").arg(&key).arg(format!("{slot}-{number}")).exec(connection).unwrap();
+    }
+    let key = |number| key_in(slot, number);
+    cmd("HSET").arg(key(100)).arg("a").arg(1).arg("b").arg(2).exec(connection).unwrap();
+    cmd("RPUSH").arg(key(101)).arg("a").arg("b").exec(connection).unwrap();
+    cmd("SADD").arg(key(102)).arg("a").arg(7).exec(connection).unwrap();
+    cmd("ZADD").arg(key(103)).arg(1.5).arg("a").exec(connection).unwrap();
+    cmd("XADD").arg(key(104)).arg("*").arg("f").arg("v").exec(connection).unwrap();
+    cmd("SET").arg(key(105)).arg("soon").arg("PX").arg(600_000).exec(connection).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_move_with_their_keys_whatever_they_are() {
     let cluster = Cluster::start(2, 1, 0, &[]);
@@ -13,18 +29,7 @@ async fn slots_move_with_their_keys_whatever_they_are() {
     let slots = 100..=163_u16;
     let mut connection = cluster.servers[0].connect().unwrap();
     for slot in slots.clone() {
-        for number in 0..20 {
-            let mut key = key_in(slot, number);
-            key.extend(b" \x00\\\xff{}\r\n");
-            cmd("SET").arg(&key).arg(format!("{slot}-{number}")).exec(&mut connection).unwrap();
-        }
-        let key = |number| key_in(slot, number);
-        cmd("HSET").arg(key(100)).arg("a").arg(1).arg("b").arg(2).exec(&mut connection).unwrap();
-        cmd("RPUSH").arg(key(101)).arg("a").arg("b").exec(&mut connection).unwrap();
-        cmd("SADD").arg(key(102)).arg("a").arg(7).exec(&mut connection).unwrap();
-        cmd("ZADD").arg(key(103)).arg(1.5).arg("a").exec(&mut connection).unwrap();
-        cmd("XADD").arg(key(104)).arg("*").arg("f").arg("v").exec(&mut connection).unwrap();
-        cmd("SET").arg(key(105)).arg("soon").arg("PX").arg(600_000).exec(&mut connection).unwrap();
+        fill_with_every_type(&mut connection, slot);
     }
     let job = cluster.job(&topology, 0, 2, &[(100, 163)]);
     cluster.execute(&job).await.unwrap();

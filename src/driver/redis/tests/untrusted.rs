@@ -9,19 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::cmd;
 
 use super::fixture::{Server, free_port};
-use crate::domain::{ClusterName, Host, Node, NodeId, NodeState};
+use super::link::{node, ping};
+use crate::domain::ClusterName;
 use crate::driver::redis::{Credentials, LinkError, Links, Secret, Settings, Tls};
-
-fn node(port: u16) -> Node {
-    let host = Host::new("127.0.0.1").unwrap();
-    Node { id: NodeId::new("n").unwrap(), host, port, zone: None, state: NodeState::Active }
-}
-
-async fn ping(settings: Settings, port: u16) -> Result<redis::Value, LinkError> {
-    let links = Links::new(settings);
-    let link = links.shared(&ClusterName::new("c").unwrap(), &node(port)).await?;
-    link.call(&cmd("PING")).await
-}
 
 /// Listens, and answers the first question of each connection with a beginning, and then the same piece for ever; how many
 /// bytes it could send.

@@ -6,6 +6,7 @@ use redis::cmd;
 
 use super::super::binaries::that_move_slots;
 use super::super::fixture::{Cluster, driver, key_in};
+use super::super::moves::fill_with_every_type;
 use super::{assert_there, cluster, fill, tasks};
 use crate::driver::redis::atomic::{self, Dialect};
 use crate::driver::redis::{Credentials, Secret, Settings};
@@ -28,18 +29,7 @@ async fn slots_move_whole_with_all_that_they_hold() {
         let mut connection = cluster.servers[0].connect().unwrap();
         let slots = || (100..=163_u16).chain(200..=200);
         for slot in slots() {
-            for number in 0..20 {
-                let mut key = key_in(slot, number);
-                key.extend(b" \x00\\\xff{}\r\n");
-                cmd("SET").arg(&key).arg(format!("{slot}-{number}")).exec(&mut connection).unwrap();
-            }
-            let key = |number| key_in(slot, number);
-            cmd("HSET").arg(key(100)).arg("a").arg(1).arg("b").arg(2).exec(&mut connection).unwrap();
-            cmd("RPUSH").arg(key(101)).arg("a").arg("b").exec(&mut connection).unwrap();
-            cmd("SADD").arg(key(102)).arg("a").arg(7).exec(&mut connection).unwrap();
-            cmd("ZADD").arg(key(103)).arg(1.5).arg("a").exec(&mut connection).unwrap();
-            cmd("XADD").arg(key(104)).arg("*").arg("f").arg("v").exec(&mut connection).unwrap();
-            cmd("SET").arg(key(105)).arg("soon").arg("PX").arg(600_000).exec(&mut connection).unwrap();
+            fill_with_every_type(&mut connection, slot);
         }
         // A key that the classic way would not touch without a person's word.
         for field in 0..100 {
