@@ -5,11 +5,13 @@ mod backup;
 mod command_line;
 mod crash;
 mod disk;
+mod explained;
 mod faults;
 mod fixtures;
 mod group;
 mod identity;
 mod membership;
+mod placement;
 mod removal;
 mod slice;
 
@@ -49,6 +51,24 @@ async fn approve_and_start(approver: &Member, operator: &Member, plan: &Value) {
     let body = json!({"digest": plan["digest"], "acks": acks});
     approver.post(&format!("{path}/approvals"), body).await.expect(200);
     operator.post(&format!("{path}/rollout"), json!({})).await.expect(201);
+}
+
+/// What a command said as JSON.
+pub fn told(member: &Member, args: &[&str]) -> Value {
+    let out = member.cli_ok(&[args, &["-o", "json"]].concat());
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}\n{out}"))
+}
+
+/// Approves on the command line as the plan's screen says, and starts; returns once the rollout has succeeded.
+pub fn review_and_carry_out(member: &Member, plan: &Value) {
+    let (id, digest) = (plan["id"].as_str().unwrap(), plan["digest"].as_str().unwrap());
+    let mut args = vec!["plan", "approve", id, "--digest", digest];
+    let needed = plan["checks"].as_array().unwrap().iter().filter(|check| check["needs_ack"] == true);
+    needed.for_each(|check| args.extend(["--ack", check["code"].as_str().unwrap()]));
+    let approved = member.cli_ok(&args);
+    assert!(approved.contains("is approved"), "{approved}");
+    member.cli_ok(&["plan", "start", id, "--yes", "--watch"]);
+    assert_eq!(told(member, &["plan", "show", id])["state"], "succeeded");
 }
 
 /// The rollout's body, or null while the member cannot tell.

@@ -2,6 +2,7 @@
 //! before a plan, and its nodes as they come and go.
 
 mod adopt;
+mod drain;
 mod drift;
 mod encrypted;
 mod membership;
