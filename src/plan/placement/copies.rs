@@ -1,9 +1,14 @@
 //! Which hosts hold a copy of which shard: source → shard → (shard, zone) → host it is on already for nothing, or any host
 //! of the zone for 1 → sink. Primaries stay, so they are taken out of the network beforehand.
+//!
+//! Any host of the zone is one arc to the hub of the zone. Where a zone takes several copies of a shard, two of them could
+//! come to one host behind it. The hubs then ask for less than is wanted, so what they cost is a lower bound: if the copies
+//! can be dealt to different hosts all the same (`deal`), nothing is cheaper. Only else every host gets an arc of its own.
 
 use std::collections::BTreeMap;
 
 use super::super::flow::{Arc, Network};
+use super::deal::{Need, deal};
 use super::{Grounds, PlacementError};
 
 /// The copies of each shard.
@@ -36,12 +41,35 @@ pub(super) fn choose(grounds: &Grounds<'_>) -> Result<Chosen, PlacementError> {
         let (shards, nodes) = (grounds.shards.len(), grounds.nodes.len());
         return Err(PlacementError::FewNodes { shards, copies: grounds.copies, nodes });
     }
-    let mut drawn = Drawn::new(grounds);
+    let hosts = match by_hubs(grounds, wanted) {
+        Some(hosts) => hosts,
+        None => by_hosts(grounds, wanted)?,
+    };
+    Ok(realise(grounds, &hosts))
+}
+
+/// The hosts of the copies of each shard beside its primary, by hubs; none where they cannot be dealt to different hosts.
+pub(super) fn by_hubs(grounds: &Grounds<'_>, wanted: u32) -> Option<Vec<Vec<usize>>> {
+    let mut drawn = Drawn::new(grounds, true);
+    let sent = drawn.network.send(SOURCE, SINK, wanted);
+    if sent < wanted {
+        return None;
+    }
+    if grounds.per_zone == 1 {
+        return Some(drawn.hosts());
+    }
+    let (kept, needs) = drawn.through_hubs();
+    deal(grounds, kept, &needs)
+}
+
+/// The same by an arc to every host.
+pub(super) fn by_hosts(grounds: &Grounds<'_>, wanted: u32) -> Result<Vec<Vec<usize>>, PlacementError> {
+    let mut drawn = Drawn::new(grounds, false);
     let sent = drawn.network.send(SOURCE, SINK, wanted);
     if sent < wanted {
         return Err(uneven(grounds, wanted, sent));
     }
-    Ok(realise(grounds, &drawn.hosts()))
+    Ok(drawn.hosts())
 }
 
 const SOURCE: usize = 0;
@@ -57,7 +85,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(grounds: &Grounds<'_>) -> Self {
+    fn new(grounds: &Grounds<'_>, by_hubs: bool) -> Self {
         let (shards, zones, hosts) = (grounds.shards.len(), grounds.zones, grounds.hosts.len());
         let (of_shard, of_zone) = (|shard: usize| 2 + shard, |shard, zone| 2 + shards + shard * zones + zone);
         let hub = |zone: usize| 2 + shards + shards * zones + zone;
@@ -82,10 +110,9 @@ impl Drawn {
                 };
                 let here = current.iter().filter(|&&host| grounds.hosts[host].zone == zone);
                 here.for_each(|&host| offer(To::Host(host), of_host(host), 1, 0));
-                if room == 1 && grounds.per_zone == 1 {
-                    offer(To::Zone(zone), hub(zone), 1, 1);
+                if by_hubs {
+                    offer(To::Zone(zone), hub(zone), room, 1);
                 } else {
-                    // Through the hub two copies could come to one host.
                     let others = hosts.iter().filter(|host| **host != home && !current.contains(host));
                     others.for_each(|&host| offer(To::Host(host), of_host(host), 1, 1));
                 }
@@ -95,7 +122,7 @@ impl Drawn {
         let room = rooms(grounds);
         for (host, &room) in room.iter().enumerate() {
             let zone = grounds.hosts[host].zone;
-            if grounds.per_zone == 1 {
+            if by_hubs {
                 hubs.push((zone, host, network.arc(hub(zone), of_host(host), room, 0)));
             }
             network.arc(of_host(host), SINK, room, 0);
@@ -103,7 +130,20 @@ impl Drawn {
         Self { network, offers, hubs, shards }
     }
 
-    /// The hosts of the copies of each shard, without its primary.
+    /// The hosts where the copies of each shard stay, and how many more it gets in which zone.
+    fn through_hubs(&self) -> (Vec<Vec<usize>>, Vec<Need>) {
+        let (mut kept, mut needs) = (vec![Vec::new(); self.shards], Vec::new());
+        for offer in &self.offers {
+            match (offer.to, self.network.flow(offer.arc)) {
+                (_, 0) => {}
+                (To::Host(host), _) => kept[offer.shard].push(host),
+                (To::Zone(zone), copies) => needs.push(Need { shard: offer.shard, zone, copies }),
+            }
+        }
+        (kept, needs)
+    }
+
+    /// The hosts of the copies of each shard, without its primary. A shard has at most one copy behind a hub.
     fn hosts(&self) -> Vec<Vec<usize>> {
         let mut hosts = vec![Vec::new(); self.shards];
         // Whoever came through a hub may have any place behind it: they cost the same.
@@ -139,7 +179,7 @@ fn current_hosts(grounds: &Grounds<'_>) -> Vec<Vec<usize>> {
 }
 
 /// How many copies each host can hold beside its primaries.
-fn rooms(grounds: &Grounds<'_>) -> Vec<u32> {
+pub(super) fn rooms(grounds: &Grounds<'_>) -> Vec<u32> {
     let mut rooms: Vec<u32> =
         grounds.hosts.iter().map(|host| u32::try_from(host.nodes.len()).expect("at most 8192")).collect();
     for &node in &grounds.serving {

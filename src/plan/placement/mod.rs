@@ -13,6 +13,7 @@ use crate::domain::{
 };
 
 mod copies;
+mod deal;
 mod error;
 mod primaries;
 #[cfg(test)]

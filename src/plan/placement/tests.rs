@@ -9,6 +9,8 @@ use crate::domain::{
 };
 use crate::plan::{Input, PlanError, check_placement, plan, with_leading_waves};
 
+mod hubs;
+
 /// A cluster by hand: nodes with zone and host, shards as lists of node numbers, the primary first.
 #[derive(Clone, Debug)]
 struct Cluster {
