@@ -59,10 +59,10 @@ pub struct CompareArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys")]
 pub struct KeyArgs {
-    /// Keys from a file (- for stdin), one a line, any bytes; a key that comes again is another request for it
+    /// Keys from a file (- for stdin), one a line (LF or CRLF); a key that comes again is another request for it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "seed", "zipf"])]
     pub keys: Option<String>,
-    /// Keys of the file end with a zero byte, not with a line
+    /// Keys of the file end with a zero byte, not with a line: any other bytes are part of them
     #[arg(short = '0', long, requires = "keys")]
     pub null: bool,
     /// So many generated keys [default: 100000]

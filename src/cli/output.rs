@@ -165,8 +165,9 @@ pub fn warn_line(text: &str) {
 pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let room = room.max(20);
     let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let mut word: Vec<char> = word.chars().collect();
+    for word in text.replace(" %", "\u{a0}%").split(' ') {
+        // A number and its unit stay in one line.
+        let mut word: Vec<char> = word.replace('\u{a0}', " ").chars().collect();
         loop {
             let line = lines.last_mut().expect("never empty");
             let used = line.chars().count() + usize::from(!line.is_empty());

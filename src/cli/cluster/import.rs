@@ -39,7 +39,8 @@ pub struct ImportArgs {
 /// Adopts a cluster and tells what it is.
 pub fn import(args: &ImportArgs, api: &Api, settings: &Settings) -> Result<(), Fault> {
     let text = |file: &String| {
-        String::from_utf8(input::read(file)?).map_err(|fault| Fault::invalid(format!("{file}: not UTF-8: {fault}")))
+        String::from_utf8(input::read_text(file)?)
+            .map_err(|fault| Fault::invalid(format!("{file}: not UTF-8: {fault}")))
     };
     let body = ImportRequest {
         nodes_text: args.file.as_ref().map(text).transpose()?,

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 
 use super::KeyArgs;
 use crate::cli::fault::Fault;
+use crate::cli::input;
 use crate::hashing::{self, KEYS_MAX, Key, Sample};
 
 /// Keys that are generated unless asked otherwise.
@@ -54,7 +55,15 @@ fn generate(seed: u64, count: u64) -> Vec<Key> {
 }
 
 /// Hashes the keys as they come, so that no file is held.
-fn read(source: impl BufRead, end: u8) -> Result<Vec<Key>, Fault> {
+fn read(mut source: impl BufRead, end: u8) -> Result<Vec<Key>, Fault> {
+    // Keys that end with a zero byte are taken as they are; lines are text.
+    let lines = end == b'\n';
+    let beginning = source.fill_buf().map_err(|error| Fault::invalid(error.to_string()))?;
+    if lines {
+        input::refuse_foreign(beginning)?;
+    }
+    let mark = if lines { beginning.len() - input::without_bom(beginning).len() } else { 0 };
+    source.consume(mark);
     let mut source = source.take(FILE_MAX_BYTES + 1);
     let (mut keys, mut line) = (Vec::new(), Vec::new());
     loop {
@@ -67,6 +76,9 @@ fn read(source: impl BufRead, end: u8) -> Result<Vec<Key>, Fault> {
         }
         if line.last() == Some(&end) {
             line.pop();
+            if lines && line.last() == Some(&b'\r') {
+                line.pop();
+            }
         }
         let number = keys.len() + 1;
         if line.len() > KEY_MAX_BYTES {
@@ -95,6 +107,11 @@ mod tests {
         assert_eq!(Ok(two.clone()), keys(b"a\0b\n\xff\n", b'\n'));
         assert_eq!(Ok(two), keys(b"a\0b\n\xff", b'\n'), "the last may end without one");
         assert_eq!(Ok(vec![Key::of(b"a\n"), Key::of(b"")]), keys(b"a\n\0\0", 0));
+        let lines = vec![Key::of(b"a\rb"), Key::of(b"c")];
+        assert_eq!(Ok(lines), keys(b"\xef\xbb\xbfa\rb\r\nc\r\n", b'\n'), "as other systems write lines");
+        assert_eq!(Ok(vec![Key::of(b"\xef\xbb\xbfa\r")]), keys(b"\xef\xbb\xbfa\r\0", 0));
+        assert!(keys(b"\x1f\x8b\x08\0", b'\n').unwrap_err().contains("gzip"));
+        assert_eq!(Ok(vec![Key::of(b"\x1f\x8b\x08")]), keys(b"\x1f\x8b\x08\0", 0));
         let long = vec![b'x'; KEY_MAX_BYTES + 1];
         assert!(keys(&long, b'\n').unwrap_err().contains("key 1 is longer than 65536 bytes"));
         assert_eq!(Ok(vec![Key::of(&long[1..])]), keys(&[&long[1..], b"\n"].concat(), b'\n'));

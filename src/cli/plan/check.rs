@@ -91,7 +91,7 @@ fn original(plan: &Plan, args: &CheckArgs) -> Result<Option<PlanBody>, Fault> {
 }
 
 fn read(file: &str) -> Result<(PlanView, Plan), Fault> {
-    let bytes = input::read(file)?;
+    let bytes = input::read_text(file)?;
     let about = |fault: &dyn std::fmt::Display| Fault::invalid(fault.to_string()).about(file);
     let view = PlanView::from_json(input::without_bom(&bytes)).map_err(|fault| about(&fault))?;
     let plan = Plan::try_from(view.clone()).map_err(|fault| about(&fault))?;

@@ -49,7 +49,7 @@ impl Screen<'_> {
         }
         if let Some(load) = &self.plan.load {
             text.push('\n');
-            text += &figures::loads(load, &names, self.full || self.wide);
+            text += &figures::loads(load, &self.plan.shards, &names, self.full || self.wide);
         }
         text.push('\n');
         text += &self.checks();

@@ -32,7 +32,7 @@ impl Source {
     /// # Errors
     /// Invalid input with the line, or a conflict when a slot is open.
     pub fn read(path: &str) -> Result<Self, Fault> {
-        let bytes = input::read(path)?;
+        let bytes = input::read_text(path)?;
         let shown = if path == "-" { "stdin" } else { path };
         let text = input::without_bom(&bytes);
         let is_json = text.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');

@@ -16,7 +16,7 @@ const TAKEN_AT: &str = "# taken_at:";
 /// # Errors
 /// Invalid input with the line.
 pub fn read(path: &str) -> Result<Statistics, Fault> {
-    let bytes = input::read(path)?;
+    let bytes = input::read_text(path)?;
     let shown = if path == "-" { "stdin" } else { path };
     let text = input::without_bom(&bytes);
     let is_json = text.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');

@@ -11,7 +11,9 @@ fn bad_inputs_end_with_2() {
     let replica = format!("{} 10.0.0.1:7@10007 slave {} 0 0 1 connected\n", id('b'), id('c'));
     let whole = master('a', 1, "0-16383");
     let huge = vec![b'x'; (8 << 20) + 1];
-    let texts: [(&str, Vec<u8>, &str); 10] = [
+    let texts: [(&str, Vec<u8>, &str); 12] = [
+        ("gzip", b"\x1f\x8b\x08\0\0".to_vec(), "compressed with gzip"),
+        ("UTF-16", b"\xff\xfea\0".to_vec(), "UTF-16"),
         ("empty", Vec::new(), "empty"),
         ("short line", format!("{whole}abc\n").into(), "line 2"),
         ("slot 16384", master('a', 1, "16384").into(), "16384"),

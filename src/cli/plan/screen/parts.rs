@@ -301,7 +301,8 @@ pub fn next(plan: &PlanView, globals: &str) -> Vec<String> {
     let failed = plan.checks.iter().any(|check| check.level == CheckLevel::Fail);
     match plan.state {
         PlanState::Proposed if plan.author.as_str() == "offline" => {
-            vec!["Next: add -o json > plan.json, then slotkeeper plan check plan.json --nodes FILE".to_owned()]
+            let stats = if plan.load.is_some() || plan.costs.is_some() { " --stats FILE" } else { "" };
+            vec![format!("Next: add -o json > plan.json, then slotkeeper plan check plan.json --nodes FILE{stats}")]
         }
         PlanState::Proposed | PlanState::Approved if !plan.freshness.fresh || failed => {
             vec![format!("Next: slotkeeper{globals} plan refresh {id}")]

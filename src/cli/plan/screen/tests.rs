@@ -12,6 +12,8 @@ use crate::plan::{self, Input};
 use crate::wire::plan::{ApprovalView, FreshnessView, PlanLife};
 use crate::wire::timestamp::Timestamp;
 
+mod load;
+
 const PROPOSED_AT: Instant = Instant(1_772_460_300_000);
 
 fn check(code: &str, name: &str, level: CheckLevel, text: &str, needs_ack: bool) -> Check {
