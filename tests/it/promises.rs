@@ -1,4 +1,4 @@
-//! `docs/consistency.md` names the tests that hold what it promises: each of them is there.
+//! `docs/consistency.md` and `docs/planner.md` name the tests that hold what they promise: each of them is there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,4 +52,19 @@ fn every_fault_has_a_test_that_is_there() {
     }
     assert!(faults.len() >= 20, "{faults:?}");
     assert!(missing.is_empty(), "there is no such test: {missing:#?}");
+}
+
+#[test]
+fn every_claim_of_the_planner_has_a_test_that_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/planner.md")).unwrap();
+    let code = sources(&root.join("src/plan"));
+    let rows = table(&page, "Which test holds what");
+    assert!(rows.len() >= 14, "{rows:?}");
+    for row in rows {
+        let [claim, tests] = row[..] else { panic!("{row:?} has not two cells") };
+        assert!(quoted(tests).next().is_some(), "{claim}: no test is named");
+        let missing = quoted(tests).find(|name| !code.contains(&format!("fn {name}(")));
+        assert_eq!(missing, None, "{claim}: there is no such test");
+    }
 }

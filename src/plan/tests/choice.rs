@@ -8,7 +8,7 @@ use crate::plan::aim::Aim;
 use crate::plan::cheapest;
 use crate::plan::quota::{Bounds, water_fill};
 use crate::plan::survey::Survey;
-use crate::plan::{check, plan, plan_for};
+use crate::plan::{Memory, check, memory, plan, plan_for};
 
 /// A survey of a small table without bounds; the owner after the last shard is nobody.
 fn survey<'a>(shards: &'a [Shard], owners: &[u16], pinned: SlotSet) -> Survey<'a> {
@@ -92,6 +92,44 @@ proptest! {
             fits.then(|| chosen.iter().map(|&s| bytes[s]).sum::<u64>())
         }).min();
         prop_assert_eq!(Some(moved.iter().map(|&s| bytes[s]).sum::<u64>()), best);
+    }
+
+    /// Of all plans with the fewest moves none brings more slots back to their earlier owners.
+    #[test]
+    fn as_many_slots_come_home_as_the_fewest_moves_allow(
+        owners in prop::collection::vec(0_u16..4, 1..=7),
+        weights in prop::collection::vec(1_u32..4, 3),
+        earlier in prop::collection::vec(prop::option::weighted(0.6, 0_u16..3), 7),
+    ) {
+        let shards = shards(&weights);
+        let survey = survey(&shards, &owners, SlotSet::new());
+        let mut memory = Memory::default();
+        for (slot, home) in earlier.iter().take(owners.len()).enumerate() {
+            let Some(home) = home else { continue };
+            memory.remember(&id(usize::from(*home)), &id(0), &[range(slot, slot)]);
+        }
+        let mut aim = Aim::of(BALANCE, &survey).unwrap();
+        let fewest = aim.bands.lower_bound(&survey.counts, survey.unassigned).moves;
+        let at_home = |after: &[u16]| (0..owners.len()).filter(|&s| after[s] != owners[s] && earlier[s] == Some(after[s])).count();
+        let moved = |after: &[u16]| (0..owners.len()).filter(|&s| after[s] != owners[s] && owners[s] != survey.nobody).count();
+        let within = |after: &[u16]| (0..3_u16).all(|shard| {
+            let count = u32::try_from(after.iter().filter(|owner| **owner == shard).count()).unwrap();
+            (aim.bands.lo[usize::from(shard)]..=aim.bands.hi[usize::from(shard)]).contains(&count)
+        });
+        let ways = 3_usize.pow(u32::try_from(owners.len()).unwrap());
+        let all = (0..ways).map(|mut way| -> Vec<u16> {
+            owners.iter().map(|_| { let owner = u16::try_from(way % 3).unwrap(); way /= 3; owner }).collect()
+        });
+        let best = all.filter(|after| within(after) && moved(after) == fewest as usize).map(|after| at_home(&after)).max();
+        let bands = aim.bands.clone();
+        match memory::owners(&survey, &mut aim, BALANCE, &memory) {
+            None => prop_assert_eq!(best, Some(0)),
+            Some(after) => {
+                prop_assert_eq!(moved(&after), fewest as usize);
+                prop_assert!((0..3_usize).all(|i| (bands.lo[i]..=bands.hi[i]).contains(&aim.targets[i])));
+                prop_assert_eq!(Some(at_home(&after)), best, "{:?} -> {:?}", owners, after);
+            }
+        }
     }
 
     /// After any number of moves no state that so many could have reached is nearer to the shares: Σ(t−q)²/w. Shares are

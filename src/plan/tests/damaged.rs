@@ -1,8 +1,11 @@
 //! Damaged bodies: the checker must refuse each of them, naming the fault.
 
 use super::{BALANCE, Cluster, id, limits, range, weight};
-use crate::domain::{Action, ActionId, ActionKind, Goal, Limits, PlanBody, Quota, ShardState, SlotRange};
-use crate::plan::{Input, check};
+use crate::domain::{
+    Action, ActionId, ActionKind, Goal, Limits, LoadMetric, Objective, PlanBody, Quota, ShardState, Slot, SlotRange,
+    Statistics,
+};
+use crate::plan::{Input, check, plan, plan_for};
 
 /// Ten shards, the fifth draining, an eleventh new, a pin and a bound.
 fn cluster() -> Cluster {
@@ -87,6 +90,50 @@ fn each_damage_is_named() {
         let found = faults(&cluster, BALANCE, &limits(), &body);
         assert!(found.contains(fault), "expected {fault:?} in:\n{found}");
     }
+}
+
+/// A plan for few bytes: costs, estimates, and the choice itself.
+#[test]
+fn damaged_costs_are_named() {
+    type Damage = (&'static str, fn(&mut PlanBody));
+    let mut cluster = cluster();
+    let mut statistics = Statistics::new(&[LoadMetric::Bytes, LoadMetric::Keys], None).unwrap();
+    (0..16384).for_each(|slot| statistics.add(Slot::at(slot), &[slot as u64 * 7919 % 1000, 3]).unwrap());
+    cluster.statistics = Some(statistics);
+    let sound = plan_for(&cluster.input(), BALANCE, Objective::Bytes, &limits()).unwrap();
+    check(&cluster.input(), BALANCE, &limits(), &sound).unwrap();
+    let damages: [Damage; 6] = [
+        ("summary: keys_est", |b| b.summary.keys_est = Some(1)),
+        ("summary: bytes_est", |b| b.summary.bytes_est = None),
+        ("costs: bytes", |b| b.figures.costs.as_mut().unwrap().chosen.bytes -= 1),
+        ("costs: ranges", |b| b.figures.costs.as_mut().unwrap().chosen.ranges -= 1),
+        ("curve: moves at 0 %", |b| b.figures.curve[0].moves -= 1),
+        ("curve: it is missing", |b| b.figures.curve.clear()),
+    ];
+    for (fault, damage) in damages {
+        let mut body = sound.clone();
+        damage(&mut body);
+        let found = faults(&cluster, BALANCE, &limits(), &body);
+        assert!(found.contains(fault), "expected {fault:?} in:\n{found}");
+    }
+}
+
+/// Within a tolerance another donor could give cheaper slots: every figure of the plan is true, but its choice is not the best.
+#[test]
+fn bytes_of_a_dearer_donor_are_named() {
+    let mut cluster = Cluster::equal(3);
+    cluster.add(1);
+    let mut statistics = Statistics::new(&[LoadMetric::Bytes], None).unwrap();
+    (0..16384).for_each(|slot| statistics.add(Slot::at(slot), &[if slot < 5462 { 1 } else { 9 }]).unwrap());
+    cluster.statistics = Some(statistics);
+    let goal = Goal::Balance { tolerance: crate::domain::Tolerance(100_000) };
+    let mut body = plan(&cluster.input(), goal, &limits()).unwrap();
+    body.figures.costs.as_mut().unwrap().objective = Objective::Bytes;
+    let found = faults(&cluster, goal, &limits(), &body);
+    assert!(found.contains("more bytes than one that another could give instead"), "{found}");
+    let best = plan_for(&cluster.input(), goal, Objective::Bytes, &limits()).unwrap();
+    check(&cluster.input(), goal, &limits(), &best).unwrap();
+    assert!(best.summary.bytes_est < body.summary.bytes_est);
 }
 
 fn moving(from: crate::domain::ShardId, to: crate::domain::ShardId, slots: SlotRange) -> ActionKind {

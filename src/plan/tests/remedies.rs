@@ -1,7 +1,7 @@
 //! Every refusal about settings names the smallest change: with it the goal is feasible, with one less it is not.
 
 use super::{BALANCE, Cluster, id, range, weight};
-use crate::domain::{Goal, ShardState, SlotSet};
+use crate::domain::{Goal, Shard, ShardState, SlotSet};
 use crate::plan::{Change, PlanError, Setting, plan};
 
 fn refusal(cluster: &Cluster, goal: Goal) -> Option<PlanError> {
@@ -83,6 +83,59 @@ fn one_shard_s_own_bounds_and_pins() {
     cluster.shards[0].pinned.insert_range(range(0, 4999));
     cluster.shards[0].max_slots = Some(4000);
     assert_eq!(smallest(&cluster, BALANCE), "leave only 4000 slots of s-0000 pinned");
+}
+
+/// Whatever bounds, weights and drains contradict each other: a goal is refused exactly when the bounds leave no counts that add
+/// up, and what the refusal asks for is enough, and nothing of it too much.
+#[test]
+fn any_contradiction_is_refused_with_the_smallest_change() {
+    let mut state = 11_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u16::try_from((state >> 33) % below).unwrap()
+    };
+    let (mut refused, mut feasible) = (0, 0);
+    for case in 0..600 {
+        let mut cluster = Cluster::equal(1 + usize::from(random(5)));
+        for shard in &mut cluster.shards {
+            shard.weight = weight(u32::from(random(3)));
+            shard.min_slots = (random(3) == 0).then(|| random(12_000));
+            shard.max_slots = (random(2) == 0).then(|| random(12_000));
+            if random(5) == 0 {
+                shard.state = ShardState::Draining;
+            }
+        }
+        let contradicts_itself = |shard: &Shard| {
+            let above = shard.min_slots.zip(shard.max_slots).is_some_and(|(min, max)| min > max);
+            above && shard.state == ShardState::Active
+        };
+        let least = |shard: &Shard| match shard.state {
+            ShardState::Active => u32::from(shard.min_slots.unwrap_or(0)),
+            ShardState::Draining => 0,
+        };
+        let most = |shard: &Shard| match (shard.state, shard.weight.get()) {
+            (ShardState::Active, 1..) => u32::from(shard.max_slots.unwrap_or(16384)),
+            _ => least(shard),
+        };
+        let itself = cluster.shards.iter().any(contradicts_itself);
+        let (least, most): (u32, u32) = (cluster.shards.iter().map(least).sum(), cluster.shards.iter().map(most).sum());
+        let possible = !itself && least <= 16384 && 16384 <= most;
+        match refusal(&cluster, BALANCE) {
+            None => {
+                assert!(possible, "{case}: {:#?}", cluster.shards);
+                feasible += 1;
+            }
+            Some(error) => {
+                assert!(!possible, "{case}: {error}");
+                // A shard that contradicts itself is told first; others may be wrong beside it.
+                if error.remedy().is_some() && !itself {
+                    smallest(&cluster, BALANCE);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 100 && feasible > 50, "{refused} {feasible}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod administration;
 mod backup;
 mod command_line;
+mod comparisons;
 mod crash;
 mod disk;
 mod explained;
