@@ -54,6 +54,13 @@ async fn plans_by_load_and_by_bytes_are_explained_in_the_same_words_everywhere()
     assert_eq!(said[0], format!("{LAST} has weight 1: its band is 57335..=58492 of 173740 ops"));
     let said = because(m, id, "slot", "16383").await;
     assert_eq!(said[0], format!("slot 16383 stays with {LAST}"));
+    let curve = m.cli_ok(&["plan", "show", id, "--curve"]);
+    assert!(curve.starts_with("CURVE   no fewer moves can bring every shard's ops so near its share\n"), "{curve}");
+    let asked = curve.lines().find(|line| line.ends_with("<- asked")).unwrap();
+    assert!(
+        asked.trim_start().starts_with("1 %  ") && curve.contains(&format!("Plan {id} moves {slots} slots and")),
+        "{curve}"
+    );
     // The slot itself tells of the newest plan.
     let told_of = m.cli_ok(&["slot", "explain", &moved, "-o", "wide"]);
     assert!(told_of.contains(&format!("plan {id} is proposed:")) && told_of.contains(&has), "{told_of}");
