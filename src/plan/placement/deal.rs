@@ -23,7 +23,9 @@ pub(super) fn deal(grounds: &Grounds<'_>, kept: Vec<Vec<usize>>, needs: &[Need])
         }
     }
     let mut hosts = deal.held;
-    hosts.iter_mut().for_each(|hosts| hosts.sort_unstable());
+    for of_shard in &mut hosts {
+        of_shard.sort_unstable();
+    }
     Some(hosts)
 }
 

@@ -20,10 +20,8 @@ fn id(short: &str) -> String {
 
 fn nodes_text() -> String {
     let line = |(port, (name, host, rest)): (usize, &(&str, u8, &str))| {
-        let rest = rest.split(' ').map(|word| match NODES.iter().any(|(name, ..)| *name == word) {
-            true => id(word),
-            false => word.to_owned(),
-        });
+        let is_node = |word: &&str| NODES.iter().any(|(name, ..)| name == word);
+        let rest = rest.split(' ').map(|word| if is_node(&word) { id(word) } else { word.to_owned() });
         let (port, rest) = (7000 + port, rest.collect::<Vec<_>>().join(" "));
         let myself = if *name == "a1" { "myself," } else { "" };
         format!("{} 10.0.0.{host}:{port}@{} {myself}{rest}\n", id(name), port + 10_000)

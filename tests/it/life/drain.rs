@@ -38,8 +38,8 @@ async fn a_primary_with_a_replica_is_drained_by_a_promotion_and_no_slot_moves() 
     for (shard, was) in after["shards"].as_array().unwrap().iter().zip(before["shards"].as_array().unwrap()) {
         assert_eq!((&shard["id"], &shard["ranges"]), (&was["id"], &was["ranges"]), "no slot moved");
         let promoted = shard["id"] == json!(primary);
-        let serves = if promoted { json!(replica) } else { was["primary"]["id"].clone() };
-        assert_eq!(shard["primary"]["id"], serves);
+        let expected = if promoted { json!(replica) } else { was["primary"]["id"].clone() };
+        assert_eq!(shard["primary"]["id"], expected);
     }
     stage.until_drift(&[]).await;
     stage.cluster.assert_clean();

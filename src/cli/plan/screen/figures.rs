@@ -108,28 +108,29 @@ pub(super) fn loads(load: &LoadView, changes: &[ShardChangeView], names: &Names,
 
 /// Shares by weight of what does not rest with shards that are to have nothing.
 struct Shares<'a> {
-    weights: BTreeMap<&'a ShardId, i128>,
-    weight: i128,
+    /// The weight of each shard that is to have a share, and of all of them.
+    each: BTreeMap<&'a ShardId, i128>,
+    all: i128,
     load: i128,
 }
 
 impl<'a> Shares<'a> {
     fn of(load: &LoadView, changes: &'a [ShardChangeView]) -> Self {
         let growing = changes.iter().filter(|change| change.state == ShardState::Active);
-        let weights: BTreeMap<&ShardId, i128> =
+        let each: BTreeMap<&ShardId, i128> =
             growing.map(|change| (&change.id, i128::from(change.weight.get()))).filter(|(_, w)| *w > 0).collect();
-        let resting = load.shards.iter().filter(|shard| !weights.contains_key(&shard.shard));
+        let resting = load.shards.iter().filter(|shard| !each.contains_key(&shard.shard));
         let kept: i128 = resting.map(|shard| i128::from(shard.lo)).sum();
-        Self { weight: weights.values().sum(), load: i128::from(load.total) - kept, weights }
+        Self { all: each.values().sum(), load: i128::from(load.total) - kept, each }
     }
 
     /// How far an amount is from the share of its shard, as `+1.9%`; nothing where there is no share.
     fn off(&self, shard: &ShardId, amount: u64) -> String {
-        let share = self.weights.get(shard).map_or(0, |weight| weight * self.load);
+        let share = self.each.get(shard).map_or(0, |weight| weight * self.load);
         if share <= 0 {
             return String::new();
         }
-        let away = i128::from(amount) * self.weight - share;
+        let away = i128::from(amount) * self.all - share;
         let tenths = (away.abs() * 1000 + share / 2) / share;
         let sign = if tenths == 0 {
             ""
