@@ -126,12 +126,12 @@ impl<'a> Shares<'a> {
 
     /// How far an amount is from the share of its shard, as `+1.9%`; nothing where there is no share.
     fn off(&self, shard: &ShardId, amount: u64) -> String {
-        let share = self.each.get(shard).map_or(0, |weight| weight * self.load);
-        if share <= 0 {
+        let wanted = self.each.get(shard).map_or(0, |weight| weight * self.load);
+        if wanted <= 0 {
             return String::new();
         }
-        let away = i128::from(amount) * self.all - share;
-        let tenths = (away.abs() * 1000 + share / 2) / share;
+        let away = i128::from(amount) * self.all - wanted;
+        let tenths = (away.abs() * 1000 + wanted / 2) / wanted;
         let sign = if tenths == 0 {
             ""
         } else if away < 0 {
