@@ -1,6 +1,6 @@
 /* Loaded before the C library: makes the disk fail as the file in DISK_SHIM_FILE says. "eio": syncs of files under
- * DISK_SHIM_UNDER fail; each is counted in DISK_SHIM_FILE.calls. "slow": they take 400 ms longer, and are counted as
- * well. "full": writes to them find no space. Else: nothing. */
+ * DISK_SHIM_UNDER fail; each leaves a letter in DISK_SHIM_FILE.calls, f for fsync and d for fdatasync. "slow": they take 400 ms
+ * longer, and leave one as well. "full": writes to them find no space. Else: nothing. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static int is_under(int fd) {
     return strncmp(path, under, strlen(under)) == 0;
 }
 
-static int fails_sync(int fd) {
+static int fails_sync(int fd, const char *letter) {
     char how = is_under(fd) ? mode() : 0;
     if (how != 'e' && how != 's') return 0;
     char calls[4096];
@@ -40,7 +40,7 @@ static int fails_sync(int fd) {
     int count = open(calls, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     ssize_t (*real)(int, const void *, size_t) = dlsym(RTLD_NEXT, "write");
     if (count >= 0) {
-        real(count, "x", 1);
+        real(count, letter, 1);
         close(count);
     }
     if (how == 's') {
@@ -59,12 +59,12 @@ static int finds_no_space(int fd) {
 
 int fsync(int fd) {
     int (*real)(int) = dlsym(RTLD_NEXT, "fsync");
-    return fails_sync(fd) ? -1 : real(fd);
+    return fails_sync(fd, "f") ? -1 : real(fd);
 }
 
 int fdatasync(int fd) {
     int (*real)(int) = dlsym(RTLD_NEXT, "fdatasync");
-    return fails_sync(fd) ? -1 : real(fd);
+    return fails_sync(fd, "d") ? -1 : real(fd);
 }
 
 ssize_t write(int fd, const void *bytes, size_t count) {
