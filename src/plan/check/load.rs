@@ -5,6 +5,7 @@ use super::{Faults, Input, Replay, figures, replay};
 use crate::domain::{HotSlot, LoadFigures, LoadMetric, PlanBody, SLOT_COUNT, ShardState, Slot, Tolerance, UNASSIGNED};
 
 mod bound;
+mod whole;
 
 use bound::{Bound, bound as least};
 

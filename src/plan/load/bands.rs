@@ -64,25 +64,26 @@ impl LoadBands {
         let mut hot = Vec::new();
         let mut hottest = ranking.slots.iter().copied().filter(|&s| !survey.pinned.contains(Slot::at(usize::from(s))));
         let mut next = hottest.next();
+        // What a shard holds changes only when it is clamped: whoever exceeds its share first, and whoever takes the next hot
+        // slot, is the first in its order that is still open.
+        let (by_burden, by_room) = orders(&base, weight);
+        let (mut by_burden, mut by_room) = (by_burden.into_iter().peekable(), by_room.into_iter().peekable());
         while rest.weight > 0 {
-            let heavy = (0..shards).filter(|&i| !rest.clamped[i]);
-            let heavy: Vec<usize> = heavy.filter(|&i| rest.exceeds(base[i], weight(i), ppm)).collect();
-            if !heavy.is_empty() {
-                for i in heavy {
-                    rest.clamp(i, base[i], weight(i));
-                }
+            while by_burden.next_if(|&i| rest.clamped[i]).is_some() {}
+            if let Some(i) = by_burden.next_if(|&i| rest.exceeds(base[i], weight(i), ppm)) {
+                rest.clamp(i, base[i], weight(i));
                 continue;
             }
             let Some(slot) = next else { break };
-            let open = (0..shards).filter(|&i| !rest.clamped[i]);
-            let largest = open.clone().map(weight).max().expect("some weight is left");
+            while by_room.next_if(|&i| rest.clamped[i]).is_some() {}
+            let &first = by_room.peek().expect("some weight is left");
             let load = loads[usize::from(slot)];
-            if !rest.exceeds(load, largest, ppm) {
+            if !rest.exceeds(load, weight(first), ppm) {
                 break;
             }
             let owner = usize::from(survey.owners[usize::from(slot)]);
-            let lowest = open.filter(|&i| weight(i) == largest).min_by_key(|&i| (i != owner, base[i], i));
-            let home = lowest.expect("one has the largest weight");
+            let stays = owner < shards && !rest.clamped[owner] && weight(owner) == weight(first);
+            let home = if stays { owner } else { first };
             base[home] += load;
             hot.push((slot, u16::try_from(home).expect("at most 16384 shards")));
             rest.clamp(home, base[home], weight(home));
@@ -127,6 +128,16 @@ impl LoadBands {
         }
         farthest
     }
+}
+
+/// Shards by what they hold for their weight, most first; and by weight, largest first, then by what they hold.
+fn orders(base: &[u64], weight: impl Fn(usize) -> u32) -> (Vec<usize>, Vec<usize>) {
+    let mut by_burden: Vec<usize> = (0..base.len()).collect();
+    let mut by_room = by_burden.clone();
+    let crossed = |a: usize, b: usize| u128::from(base[a]) * u128::from(weight(b));
+    by_burden.sort_by(|&a, &b| crossed(b, a).cmp(&crossed(a, b)).then(a.cmp(&b)));
+    by_room.sort_by_key(|&i| (std::cmp::Reverse(weight(i)), base[i], i));
+    (by_burden, by_room)
 }
 
 /// How near any owners can come: of the `j` hottest slots one belongs to a shard with no more than the `j`-th largest

@@ -23,6 +23,7 @@ use std::collections::BinaryHeap;
 
 use super::bands::LoadBands;
 use super::price::{Arriving, Leaving, Parts};
+use super::whole::Offers;
 use crate::domain::Slot;
 use crate::plan::survey::Survey;
 
@@ -111,12 +112,13 @@ impl<'a> Ground<'a> {
     fn shed(&self, leaving: &Leaving, counts: bool) -> Vec<u32> {
         let unowned = *self.ranking.load.last().expect("nobody has an entry");
         let need = self.deficit.iter().sum::<u64>().saturating_sub(unowned);
+        let offers = (!counts).then(|| Offers::new(leaving));
         fewest(leaving, &self.excess, &self.gift, need, |i| {
             let surplus = self.survey.counts[i].saturating_sub(self.survey.bounds[i].ub);
             match (counts, self.survey.draining(i)) {
                 (true, _) => surplus,
                 (false, true) => leaving.all(i),
-                (false, false) => 0,
+                (false, false) => offers.as_ref().map_or(0, |offers| offers.least(leaving, self, i)),
             }
         })
     }

@@ -15,9 +15,11 @@ use crate::domain::{HotSlot, Limits, LoadFigures, LoadMetric, PlanBody, ShardLoa
 mod bands;
 mod bound;
 mod order;
+mod pairs;
 mod price;
 mod repair;
 mod solve;
+mod whole;
 
 use bands::LoadBands;
 use bound::{Bound, Ranking};

@@ -5,8 +5,10 @@ use std::cmp::Reverse;
 
 use super::bound::Ground;
 
-/// No slot has a higher price: it stands for any price above.
+/// No slot has a higher price where it arrives, and where it leaves none has one above the most slots of a shard that may
+/// leave it, within these bounds: it stands for any price above.
 const PRICE_MAX: usize = 40;
+const LEAVING_PRICE_MAX: usize = 2000;
 
 /// Prices rise as those of others do. What two rounds find is a bound, and nearly all there is.
 const ROUNDS: u32 = 2;
@@ -19,10 +21,10 @@ pub(super) trait Parts {
 
 /// A slot that may move.
 #[derive(Clone, Copy)]
-struct Item {
-    load: u64,
-    price: u32,
-    owner: u16,
+pub(super) struct Item {
+    pub load: u64,
+    pub price: u32,
+    pub owner: u16,
 }
 
 impl Item {
@@ -35,7 +37,7 @@ impl Item {
 
 /// Slots by the shard that they leave.
 pub(super) struct Leaving {
-    items: Vec<Vec<Item>>,
+    pub items: Vec<Vec<Item>>,
     parts: Vec<Vec<u64>>,
 }
 
@@ -80,15 +82,29 @@ impl Leaving {
     /// From which load on a slot has the price 1, 2 and so on.
     fn levels(&self, ground: &Ground<'_>) -> Vec<Level> {
         let largest = self.items.iter().filter_map(|items| items.first()).map(|item| item.load).max().unwrap_or(0);
-        let mut takers: Vec<(usize, u64)> =
-            (0..self.items.len()).filter(|&i| ground.takes(i)).map(|i| (i, ground.room[i])).collect();
+        // One above its band begins after the parts that it has to give anyway.
+        let taker = |i: usize| {
+            let (mut spare, mut at) = (ground.room[i], 0);
+            let mut covered = 0;
+            while covered < ground.excess[i]
+                && let Some(part) = self.parts[i].get(at)
+            {
+                (covered, at) = (covered + part, at + 1);
+                spare = covered.saturating_sub(ground.excess[i]);
+            }
+            (i, spare, at)
+        };
+        let mut takers: Vec<(usize, u64, usize)> =
+            (0..self.items.len()).filter(|&i| ground.takes(i)).map(taker).collect();
+        let most = takers.iter().map(|(shard, ..)| self.items[*shard].len()).max().unwrap_or(0);
         let mut levels = Vec::new();
-        for price in 0..PRICE_MAX {
+        for _ in 0..most.clamp(PRICE_MAX, LEAVING_PRICE_MAX) {
             let mut level = Level(0, 0, None);
-            for (shard, load) in &mut takers {
+            for (shard, load, at) in &mut takers {
                 // A shard that has nothing left to give can make no more room.
                 let parts = &self.parts[*shard];
-                *load += parts.get(price).copied().unwrap_or(u64::from(price == parts.len()));
+                *load += parts.get(*at).copied().unwrap_or(u64::from(*at == parts.len()));
+                *at += 1;
                 level.note(*load, *shard);
             }
             if level.1 > largest || takers.is_empty() {
@@ -152,18 +168,17 @@ impl Arriving {
     pub fn price(&mut self, ground: &Ground<'_>) -> bool {
         let mut any = false;
         for _ in 0..ROUNDS {
-            let mut levels: Vec<Vec<u64>> = vec![Vec::new(); ground.survey.shards.len()];
+            let mut levels: Vec<Option<Vec<u64>>> = vec![None; ground.survey.shards.len()];
             let mut prices = Vec::new();
             for (index, item) in self.items.iter().enumerate() {
                 let Some(&gift) = ground.gift.get(usize::from(item.owner)).filter(|&&gift| item.load > gift) else {
                     continue;
                 };
                 let owner = usize::from(item.owner);
-                if levels[owner].is_empty() {
-                    // The first slot of an owner is its largest.
-                    levels[owner] = self.levels(owner, gift, item.load);
-                }
-                let price = levels[owner].partition_point(|level| *level <= item.load);
+                // The first slot of an owner is its largest.
+                let levels = levels[owner]
+                    .get_or_insert_with(|| self.levels(owner, gift, ground.deficit[owner], item.load));
+                let price = levels.partition_point(|level| *level <= item.load);
                 prices.push((index, u32::try_from(price).expect("at most the highest")));
             }
             let mut dearer = false;
@@ -182,8 +197,16 @@ impl Arriving {
     }
 
     /// From which load on a slot of this owner has the price 1, 2 and so on; the last is above all.
-    fn levels(&self, owner: usize, gift: u64, largest: u64) -> Vec<u64> {
+    fn levels(&self, owner: usize, gift: u64, deficit: u64, largest: u64) -> Vec<u64> {
         let (mut levels, mut load, mut at) = (Vec::new(), gift, 0);
+        // An owner below its band begins after the parts that it has to take anyway.
+        let mut covered = 0;
+        while covered < deficit
+            && let Some((part, next)) = self.next(owner, at)
+        {
+            (covered, at) = (covered + part, next);
+            load = covered.saturating_sub(deficit);
+        }
         while levels.len() < PRICE_MAX && load <= largest {
             (load, at) = self.next(owner, at).map_or((u64::MAX, at), |(part, next)| (load + part, next));
             levels.push(load);
@@ -207,7 +230,7 @@ impl Ground<'_> {
 }
 
 /// The parts of these slots, largest first.
-fn parts(items: &[Item]) -> Vec<u64> {
+pub(super) fn parts(items: &[Item]) -> Vec<u64> {
     let mut parts: Vec<u64> = items.iter().flat_map(|item| item.parts()).collect();
     if items.iter().any(|item| item.price > 0) {
         parts.sort_unstable_by_key(|part| Reverse(*part));

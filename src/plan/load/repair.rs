@@ -47,7 +47,7 @@ fn reroute(book: &Book<'_>, to: usize) -> Option<u16> {
     fits.max_by_key(|(slot, _)| book.loads[usize::from(*slot)]).map(|(slot, _)| slot)
 }
 
-fn is_fixed(book: &Book<'_>, slot: u16) -> bool {
+pub(super) fn is_fixed(book: &Book<'_>, slot: u16) -> bool {
     book.bands.hot.iter().any(|(hot, _)| *hot == slot)
 }
 

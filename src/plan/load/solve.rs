@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::bands::LoadBands;
-use super::repair;
+use super::{pairs, repair};
 use crate::domain::Slot;
 use crate::plan::survey::Survey;
 
@@ -39,6 +39,8 @@ pub(super) fn owners(survey: &Survey<'_>, loads: &[u64], bands: &LoadBands) -> V
     book.level();
     repair::swaps(&mut book);
     repair::counts(&mut book);
+    repair::undo(&mut book);
+    pairs::join(&mut book);
     repair::undo(&mut book);
     book.owner
 }

@@ -3,11 +3,13 @@
 //! sorted list of all gains.
 
 use super::super::Input;
+use super::whole::{self, Giver, Priced};
 use super::{Bands, Looked};
 use crate::domain::{SLOT_COUNT, ShardState};
 
-/// Prices above count as this.
+/// Prices above count as this; those of slots that leave, as the most slots that a taker may give, between the two.
 const PRICE_MAX: usize = 40;
+const LEAVING_PRICE_MAX: usize = 2000;
 const ROUNDS: usize = 2;
 
 /// Charges where slots leave, where they arrive, and the fewest moves.
@@ -79,6 +81,14 @@ impl<'a> Now<'a> {
         self.load[shard].saturating_sub(self.bands.lo[shard])
     }
 
+    fn excess(&self, shard: usize) -> u64 {
+        self.load[shard].saturating_sub(self.bands.hi[shard])
+    }
+
+    fn deficit(&self, shard: usize) -> u64 {
+        self.bands.lo[shard].saturating_sub(self.load[shard])
+    }
+
     fn is_draining(&self, shard: usize) -> bool {
         self.looked.input.shards[shard].state == ShardState::Draining
     }
@@ -119,28 +129,37 @@ impl<'a> Now<'a> {
         parts
     }
 
-    /// Of each slot, the fewest parts that whoever takes it can do without giving beside what they have room for.
+    /// Of each slot, the fewest parts that whoever takes it can do without giving beside what they have room for, or beside
+    /// those that they have to give anyway.
     fn prices_to_leave(&self, old: &[usize]) -> Vec<usize> {
         let leaving = self.leaving();
         let mut takers: Vec<usize> = self.shards().filter(|&i| self.looked.weights[i] > 0).collect();
         takers.sort_by_key(|&taker| std::cmp::Reverse(self.room(taker)));
+        let most = takers.iter().map(|&taker| leaving[taker].len()).max().unwrap_or(0);
+        let most = most.clamp(PRICE_MAX, LEAVING_PRICE_MAX);
         let sums = |&taker: &usize| {
             let parts = self.parts_of(&leaving[taker], old);
             let mut sum = 0;
-            parts.into_iter().map(|part| (sum, sum += part).0 + part).collect::<Vec<u64>>()
+            let sums: Vec<u64> = parts.into_iter().map(|part| (sum, sum += part).0 + part).collect();
+            let excess = self.excess(taker);
+            let forced = if excess == 0 { 0 } else { sums.partition_point(|sum| *sum < excess) + 1 };
+            (sums, forced)
         };
-        let sums: Vec<Vec<u64>> = takers.iter().map(sums).collect();
+        let sums: Vec<(Vec<u64>, usize)> = takers.iter().map(sums).collect();
         let mut prices = old.to_vec();
         for &slot in leaving.iter().flatten().filter(|&&slot| self.looked.loads[slot] > 0 && !takers.is_empty()) {
-            let mut least = PRICE_MAX;
-            for (taker, sums) in takers.iter().zip(&sums).filter(|(taker, _)| self.owner[slot] != Some(**taker)) {
-                let Some(above) = self.looked.loads[slot].checked_sub(self.room(*taker)) else {
+            let mut least = most;
+            for (taker, (sums, forced)) in
+                takers.iter().zip(&sums).filter(|(taker, _)| self.owner[slot] != Some(**taker))
+            {
+                let load = self.looked.loads[slot] + self.excess(*taker);
+                let Some(above) = load.checked_sub(self.room(*taker)) else {
                     least = 0;
                     break;
                 };
                 let impossible = above > sums.last().copied().unwrap_or(0);
-                least =
-                    least.min(if impossible { PRICE_MAX } else { sums.iter().filter(|sum| **sum <= above).count() });
+                let given = sums.partition_point(|sum| *sum <= above);
+                least = least.min(if impossible { most } else { given.saturating_sub(*forced) });
                 if least == 0 {
                     break;
                 }
@@ -150,19 +169,28 @@ impl<'a> Now<'a> {
         prices
     }
 
-    /// Of each slot that leaves its owner below the band, the fewest parts that are less than the gap.
+    /// Of each slot that leaves its owner below the band, the fewest parts that are less than the gap, beside those that
+    /// have to come anyway.
     fn prices_to_arrive(&self, old: &[usize]) -> Vec<usize> {
         let parts = self.arriving(old);
         let mut prices = old.to_vec();
         for &slot in &self.looked.hottest {
             let gap = |owner: usize| self.looked.loads[slot].checked_sub(self.gift(owner)).filter(|gap| *gap > 0);
-            let Some((owner, mut gap)) = self.owner[slot].and_then(|owner| Some((owner, gap(owner)?))) else {
+            let Some((owner, gap)) = self.owner[slot].and_then(|owner| Some((owner, gap(owner)?))) else {
                 continue;
             };
-            let mut count = 0;
-            for part in self.for_shard(&parts, owner).take(PRICE_MAX) {
-                let Some(left) = gap.checked_sub(part) else { break };
-                (gap, count) = (left, count + 1);
+            let (deficit, mut covered) = (self.deficit(owner), 0);
+            let (mut sum, mut count) = (0, 0);
+            for part in self.for_shard(&parts, owner) {
+                if covered < deficit {
+                    covered += part;
+                    continue;
+                }
+                sum += part;
+                if covered - deficit + sum > gap || count == PRICE_MAX {
+                    break;
+                }
+                count += 1;
             }
             prices[slot] = prices[slot].max(count);
         }
@@ -184,15 +212,24 @@ impl<'a> Now<'a> {
 
     fn shed(&self, prices: &[usize], counts: bool) -> Vec<u32> {
         let leaving = self.leaving();
-        let lacks: u64 = self.shards().map(|i| self.bands.lo[i].saturating_sub(self.load[i])).sum();
+        let lacks: u64 = self.shards().map(|i| self.deficit(i)).sum();
+        let priced = |&slot: &usize| Priced { load: self.looked.loads[slot], price: prices[slot] };
+        let mut offers: Vec<usize> = leaving.iter().flatten().copied().filter(|&slot| prices[slot] > 0).collect();
+        whole::by_worth(&mut offers, priced);
+        let whole = |i: usize| {
+            let slots: Vec<Priced> = leaving[i].iter().map(priced).collect();
+            let others = offers.iter().filter(|&&slot| self.owner[slot] != Some(i)).map(priced);
+            let giver = Giver { excess: self.excess(i), slots: &slots, offers: &others.collect::<Vec<_>>() };
+            whole::least(&giver, |rest| self.parts_of(&leaving[i][leaving[i].len() - rest.len()..], prices))
+        };
         let demand = |i: usize| {
             let all: usize = leaving[i].iter().map(|&slot| prices[slot] + 1).sum();
             let least = match (counts, self.is_draining(i)) {
                 (true, _) => self.count[i].saturating_sub(self.counts(i).1),
-                (false, true) => u32::try_from(all).expect("at most 41 parts of 16384 slots"),
-                (false, false) => 0,
+                (false, true) => u32::try_from(all).expect("at most 2001 parts of 16384 slots"),
+                (false, false) => whole(i),
             };
-            let own = self.load[i].saturating_sub(self.bands.hi[i]);
+            let own = self.excess(i);
             Demand { least, own, most: self.gift(i), parts: self.parts_of(&leaving[i], prices) }
         };
         fewest(&self.shards().map(demand).collect::<Vec<_>>(), lacks.saturating_sub(self.unowned.1))
@@ -200,10 +237,10 @@ impl<'a> Now<'a> {
 
     fn fill(&self, prices: &[usize], counts: bool) -> Vec<u32> {
         let all = self.arriving(prices);
-        let above: u64 = self.shards().map(|i| self.load[i].saturating_sub(self.bands.hi[i])).sum();
+        let above: u64 = self.shards().map(|i| self.excess(i)).sum();
         let demand = |i: usize| {
             let least = if counts { self.counts(i).0.saturating_sub(self.count[i]) } else { 0 };
-            let (own, most) = (self.bands.lo[i].saturating_sub(self.load[i]), self.room(i));
+            let (own, most) = (self.deficit(i), self.room(i));
             // More than these nobody looks at.
             let (mut sum, mut seen) = (0, 0);
             let wanted = |part: &u64| {
