@@ -18,6 +18,7 @@ mod order;
 mod pairs;
 mod price;
 mod repair;
+mod search;
 mod solve;
 mod whole;
 
@@ -36,7 +37,7 @@ pub(super) fn plan(
     let ranking = Ranking::new(survey, loads);
     let bands = LoadBands::new(survey, loads, &ranking, tolerance);
     let bound = Bound::of(survey, loads, &ranking, &bands);
-    let after = solve::owners(survey, loads, &bands);
+    let after = solve::owners(survey, loads, &bands, bound.moves);
     let mut targets = vec![0_u32; survey.shards.len()];
     after.iter().filter(|&&owner| owner != survey.nobody).for_each(|&owner| targets[usize::from(owner)] += 1);
     let within = survey.bounds.iter().map(|b| (b.lb, b.ub)).unzip();

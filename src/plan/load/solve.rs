@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::bands::LoadBands;
-use super::{pairs, repair};
+use super::{pairs, repair, search};
 use crate::domain::Slot;
 use crate::plan::survey::Survey;
 
@@ -29,10 +29,14 @@ pub(super) struct Book<'a> {
     rooms: BTreeSet<(u64, usize)>,
     /// The largest slot that each shard may give, where there is one.
     gifts: BTreeSet<(u64, usize)>,
+    /// Every slot that changed hands, and who had it.
+    pub journal: Vec<(u16, u16)>,
+    /// Slots that are not where they were; those that nobody had count as well.
+    moved: u32,
 }
 
-/// The owners afterwards.
-pub(super) fn owners(survey: &Survey<'_>, loads: &[u64], bands: &LoadBands) -> Vec<u16> {
+/// The owners afterwards; a plan above its bound is searched for a better one, where no slot is hotter than a band.
+pub(super) fn owners(survey: &Survey<'_>, loads: &[u64], bands: &LoadBands, bound: u32) -> Vec<u16> {
     let mut book = Book::new(survey, loads, bands);
     book.place_hot();
     book.place_homeless();
@@ -40,8 +44,13 @@ pub(super) fn owners(survey: &Survey<'_>, loads: &[u64], bands: &LoadBands) -> V
     repair::swaps(&mut book);
     repair::counts(&mut book);
     repair::undo(&mut book);
-    pairs::join(&mut book);
-    repair::undo(&mut book);
+    if bands.hot.is_empty() {
+        pairs::join(&mut book);
+        repair::undo(&mut book);
+        search::improve(&mut book, bound);
+        pairs::join(&mut book);
+        repair::undo(&mut book);
+    }
     book.owner
 }
 
@@ -82,6 +91,8 @@ impl<'a> Book<'a> {
             under: empty(),
             rooms: empty(),
             gifts: empty(),
+            journal: Vec::new(),
+            moved: 0,
         };
         (0..survey.shards.len()).for_each(|shard| book.note(shard, true));
         book
@@ -164,6 +175,10 @@ impl<'a> Book<'a> {
                 self.own[from].remove(at);
             }
         }
+        self.journal.push((slot, self.owner[index]));
+        let before = self.survey.owners[index];
+        self.moved -= u32::from(self.owner[index] != before);
+        self.moved += u32::from(usize::from(before) != to);
         self.load[to] += load;
         self.count[to] += 1;
         self.owner[index] = u16::try_from(to).expect("at most 16384 shards");
@@ -175,6 +190,27 @@ impl<'a> Book<'a> {
         if with_owner {
             self.note(from, true);
         }
+    }
+
+    /// Takes back all that was handed since the journal was so long.
+    pub fn revert(&mut self, length: usize) {
+        while self.journal.len() > length {
+            let (slot, from) = self.journal.pop().expect("longer");
+            self.hand(slot, usize::from(from));
+            self.journal.pop();
+        }
+    }
+
+    /// The load outside the bands, and the slots that are not where they were.
+    pub fn cost(&self) -> (u64, u32) {
+        let sum = |of: &BTreeSet<(u64, usize)>| of.iter().map(|(load, _)| load).sum::<u64>();
+        (sum(&self.over) + sum(&self.under), self.moved - self.survey.unassigned)
+    }
+
+    /// The shard that a slot may go back to.
+    pub fn home(&self, slot: u16) -> Option<usize> {
+        let before = self.survey.owners[usize::from(slot)];
+        Some(usize::from(before)).filter(|&shard| before != self.survey.nobody && self.takes_part(shard))
     }
 
     fn place_hot(&mut self) {
@@ -214,7 +250,7 @@ impl<'a> Book<'a> {
     }
 
     /// Moves slots until every shard is within its band, or nothing that is left fits anywhere.
-    fn level(&mut self) {
+    pub fn level(&mut self) {
         let mut stuck = BTreeSet::new();
         loop {
             let over = self.over.iter().rev().find(|entry| !stuck.contains(*entry)).copied();

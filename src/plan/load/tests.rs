@@ -135,7 +135,7 @@ fn small_tables_against_every_assignment() {
         let ranking = Ranking::new(&survey, &small.loads);
         let bands = LoadBands::new(&survey, &small.loads, &ranking, small.tolerance);
         let bound = Bound::of(&survey, &small.loads, &ranking, &bands).moves;
-        let after = solve::owners(&survey, &small.loads, &bands);
+        let after = solve::owners(&survey, &small.loads, &bands, bound);
         let told = || format!("{:?} {:?} {:?} {:?}", small.owners, small.loads, small.bounds, small.tolerance);
         let reached = small.holds(&survey, &bands, &after);
         let Some(least) = small.fewest(&survey, &bands) else {
