@@ -189,11 +189,7 @@ fn retake(book: &mut Book<'_>, looks: &mut u32) -> bool {
 
 /// Every two moves of a shard, until nothing more is found for them: the first goes home, the second becomes the slot that
 /// `found` tells.
-fn merge(
-    book: &mut Book<'_>,
-    looks: &mut u32,
-    found: impl Fn(&Book<'_>, &Move, &Move) -> Option<u16>,
-) -> bool {
+fn merge(book: &mut Book<'_>, looks: &mut u32, found: impl Fn(&Book<'_>, &Move, &Move) -> Option<u16>) -> bool {
     let moves = moves(book);
     let mut at: Vec<Vec<usize>> = vec![Vec::new(); book.load.len()];
     for (n, each) in moves.iter().enumerate() {

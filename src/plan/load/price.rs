@@ -176,8 +176,8 @@ impl Arriving {
                 };
                 let owner = usize::from(item.owner);
                 // The first slot of an owner is its largest.
-                let levels = levels[owner]
-                    .get_or_insert_with(|| self.levels(owner, gift, ground.deficit[owner], item.load));
+                let levels =
+                    levels[owner].get_or_insert_with(|| self.levels(owner, gift, ground.deficit[owner], item.load));
                 let price = levels.partition_point(|level| *level <= item.load);
                 prices.push((index, u32::try_from(price).expect("at most the highest")));
             }

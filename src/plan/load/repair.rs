@@ -35,14 +35,14 @@ fn exchange(book: &mut Book<'_>, from: usize, gives: u16, takes: u16, to: usize)
 /// A slot that has moved already and may go here instead: that costs nothing.
 fn reroute(book: &Book<'_>, to: usize) -> Option<u16> {
     let room = book.may_take(to)?;
-    let moved = (0_u16..).zip(&book.owner).filter(|(slot, owner)| {
-        let index = usize::from(*slot);
-        let (now, before) = (usize::from(**owner), book.survey.owners[index]);
-        now != usize::from(before) && now != to && usize::from(before) != to && !is_fixed(book, *slot)
+    let moved = book.moved.iter().map(|&slot| (slot, usize::from(book.owner[usize::from(slot)])));
+    let moved = moved.filter(|(slot, now)| {
+        let before = usize::from(book.survey.owners[usize::from(*slot)]);
+        *now != to && before != to && !is_fixed(book, *slot)
     });
-    let fits = moved.filter(|(slot, owner)| {
+    let fits = moved.filter(|(slot, now)| {
         let load = book.loads[usize::from(*slot)];
-        (1..=room).contains(&load) && book.may_give(usize::from(**owner)).is_some_and(|most| load <= most)
+        (1..=room).contains(&load) && book.may_give(*now).is_some_and(|most| load <= most)
     });
     fits.max_by_key(|(slot, _)| book.loads[usize::from(*slot)]).map(|(slot, _)| slot)
 }
@@ -128,14 +128,14 @@ pub(super) fn counts(book: &mut Book<'_>) {
     }
 }
 
-/// Takes moves back that both ends can do without, the smallest first.
-pub(super) fn undo(book: &mut Book<'_>) {
+/// Takes moves back that both ends can do without, the smallest first; only those that are asked for by home and place.
+pub(super) fn undo(book: &mut Book<'_>, asked: impl Fn(usize, usize) -> bool) {
     let survey = book.survey;
-    let moved = (0_u16..).zip(&book.owner).filter(|(slot, owner)| {
-        let before = survey.owners[usize::from(*slot)];
-        before != **owner && before != survey.nobody && book.takes_part(usize::from(before)) && !is_fixed(book, *slot)
-    });
-    let mut moved: Vec<u16> = moved.map(|(slot, _)| slot).collect();
+    let may_return = |slot: &u16| {
+        let now = usize::from(book.owner[usize::from(*slot)]);
+        book.home(*slot).is_some_and(|home| asked(home, now)) && !is_fixed(book, *slot)
+    };
+    let mut moved: Vec<u16> = book.moved.iter().copied().filter(may_return).collect();
     moved.sort_by_key(|&slot| (book.loads[usize::from(slot)], slot));
     for slot in moved {
         let (load, home) = (book.loads[usize::from(slot)], usize::from(survey.owners[usize::from(slot)]));

@@ -6,8 +6,12 @@ use super::repair;
 use super::solve::Book;
 
 /// Slots that may change hands in all, and what a trial counts for beside those.
-const HANDS_MAX: usize = 24_000;
+const HANDS_MAX: usize = 40_000;
 const TRIAL: usize = 24;
+const SWAPS: usize = 60;
+
+/// Shards out of their bands after levelling that swaps are tried for.
+const STUCK_MAX: usize = 2;
 
 /// Largest slots of a shard that are tried elsewhere, and how many shards each.
 const SLOTS_TRIED: usize = 4;
@@ -15,8 +19,10 @@ const TAKERS_TRIED: usize = 4;
 
 /// Searches until the plan is as good as its bound, or the steps are spent.
 pub(super) fn improve(book: &mut Book<'_>, bound: u32) {
-    let mut search = Search { spent: 0, dice: 0x9E37_79B9_7F4A_7C15, bound };
-    while search.goes_on(book) && search.large_slots(book) {}
+    let bound = (bound + book.survey.unassigned) as usize;
+    let waste = Waste::new(book);
+    let mut search = Search { spent: 0, dice: 0x9E37_79B9_7F4A_7C15, bound, waste, fresh: false };
+    while search.large_slots(book) {}
     while search.goes_on(book) {
         search.at_random(book);
     }
@@ -25,7 +31,11 @@ pub(super) fn improve(book: &mut Book<'_>, bound: u32) {
 struct Search {
     spent: usize,
     dice: u64,
-    bound: u32,
+    /// Slots that move at least, and those without an owner.
+    bound: usize,
+    waste: Waste,
+    /// Whether that is of the plan as it is.
+    fresh: bool,
 }
 
 impl Search {
@@ -46,7 +56,7 @@ impl Search {
     /// The large slots of the shards that give most slots, to whom they cost least. Whether one was worth it.
     fn large_slots(&mut self, book: &mut Book<'_>) -> bool {
         let mut given = vec![0_u32; book.load.len()];
-        for (slot, _) in moved(book) {
+        for &slot in &book.moved {
             if let Some(home) = book.home(slot) {
                 given[home] += 1;
             }
@@ -57,7 +67,7 @@ impl Search {
             let largest: Vec<u16> = book.own[giver].iter().rev().take(SLOTS_TRIED).map(|(_, slot)| *slot).collect();
             for slot in largest {
                 for taker in cheapest_takers(book, giver, slot) {
-                    if !self.goes_on(book) {
+                    if !self.goes_on(book) || self.spent > HANDS_MAX / 2 {
                         return false;
                     }
                     let before = book.cost();
@@ -70,23 +80,39 @@ impl Search {
         false
     }
 
-    /// One slot of a shard that gives some already, to another shard.
+    /// A slot of a shard that gives more slots than it would have to, to one that takes more than it would have to; now and then
+    /// any that give and take.
     fn at_random(&mut self, book: &mut Book<'_>) {
         let moved = moved(book);
-        let (slot, now) = moved[self.below(moved.len())];
-        let (other, taker) = moved[self.below(moved.len())];
-        let Some(giver) = book.home(slot) else { return self.spent += 1 };
-        let mut shards = vec![giver, now, taker];
-        if self.below(2) == 0 {
-            shards.extend(book.home(other));
+        let (wasting, any) = (self.below(3) > 0, moved[self.below(moved.len())]);
+        let (other, other_taker) = moved[self.below(moved.len())];
+        if !self.fresh {
+            self.waste.note(book);
+            self.fresh = true;
         }
-        let (fits, back) = (self.below(4) > 0, self.below(4));
-        let taker = if giver == taker { now } else { taker };
-        self.trial(book, &shards, |book, giver_slots| {
+        let one_of = |search: &mut Self, of: fn(&Waste) -> &Vec<usize>| {
+            let count = of(&search.waste).len();
+            let at = (wasting && count > 0).then(|| search.below(count))?;
+            Some(of(&search.waste)[at])
+        };
+        let giver = one_of(self, |waste| &waste.givers).or_else(|| book.home(any.0));
+        let taker = one_of(self, |waste| &waste.takers).unwrap_or(other_taker);
+        let Some(giver) = giver.filter(|giver| *giver != taker && book.takes_part(taker)) else {
+            self.spent += 2;
+            return;
+        };
+        let mut shards = vec![giver, taker];
+        match self.below(4) {
+            0 => shards.extend(book.home(other)),
+            1 => shards.push(other_taker),
+            _ => {}
+        }
+        let (fits, back) = (self.below(8) > 0, self.below(4));
+        self.trial(book, &shards, |book, slots| {
             let most = book.may_give(giver)?.min(book.may_take(taker)?);
-            let end = if fits { giver_slots.partition_point(|(load, _)| *load <= most) } else { giver_slots.len() };
-            let slot = giver_slots[..end].iter().rev().nth(back)?.1;
-            Some((slot, taker))
+            let end = if fits { slots.partition_point(|(load, _)| *load <= most) } else { slots.len() };
+            let (load, slot) = *slots[..end].iter().rev().nth(back).or(slots[..end].first())?;
+            (!fits || load >= book.excess(giver).max(book.deficit(taker)) || back == 3).then_some((slot, taker))
         });
     }
 
@@ -110,21 +136,77 @@ impl Search {
             book.hand(slot, to);
         }
         book.level();
-        repair::swaps(book);
-        repair::undo(book);
+        // Swaps look at every partner: only for a few.
+        let (over, under) = book.outside();
+        let stuck = over.len() + under.len();
+        let hopeful = before.0 > 0 || stuck <= STUCK_MAX;
+        if hopeful && stuck > 0 {
+            let length = book.journal.len();
+            repair::swaps(book);
+            self.spent += SWAPS * (stuck + book.journal.len() - length);
+        }
+        if hopeful {
+            let mut touched = vec![false; book.load.len()];
+            for &(slot, from) in &book.journal[mark..] {
+                touched[usize::from(from)] = true;
+                touched[usize::from(book.owner[usize::from(slot)])] = true;
+            }
+            repair::undo(book, |home, now| touched[home] || touched[now]);
+        }
         self.spent += book.journal.len() - mark + TRIAL;
-        let kept = book.cost() <= before;
-        if !kept {
+        let kept = hopeful && book.cost() <= before;
+        if kept {
+            self.fresh = false;
+        } else {
             book.revert(mark);
         }
         kept
     }
 }
 
+/// Shards that give, or take, more slots than they would have to by themselves.
+struct Waste {
+    givers: Vec<usize>,
+    takers: Vec<usize>,
+    /// What each would have to give, and take.
+    forced: Vec<(u32, u32)>,
+}
+
+impl Waste {
+    fn new(book: &Book<'_>) -> Self {
+        let before = Book::loads(book.survey, book.loads, &book.survey.owners);
+        let forced = |shard: usize| {
+            let mut excess = before[shard].saturating_sub(book.bands.hi[shard]);
+            let mut gives = 0;
+            for (load, _) in book.own[shard].iter().rev() {
+                if excess == 0 {
+                    break;
+                }
+                excess = excess.saturating_sub(*load);
+                gives += 1;
+            }
+            (gives, u32::from(before[shard] < book.bands.lo[shard]))
+        };
+        Self { givers: Vec::new(), takers: Vec::new(), forced: (0..before.len()).map(forced).collect() }
+    }
+
+    fn note(&mut self, book: &Book<'_>) {
+        let mut counts = vec![(0, 0); self.forced.len()];
+        for (slot, now) in moved(book) {
+            counts[now].1 += 1;
+            if let Some(home) = book.home(slot) {
+                counts[home].0 += 1;
+            }
+        }
+        let above =
+            |of: fn(&(u32, u32)) -> u32| (0..counts.len()).filter(|&i| of(&counts[i]) > of(&self.forced[i])).collect();
+        (self.givers, self.takers) = (above(|c| c.0), above(|c| c.1));
+    }
+}
+
 /// Slots that are not where they were, and who has them.
 fn moved(book: &Book<'_>) -> Vec<(u16, usize)> {
-    let slots = (0_u16..).zip(book.owner.iter().zip(&book.survey.owners));
-    slots.filter(|(_, (now, before))| now != before).map(|(slot, (now, _))| (slot, usize::from(*now))).collect()
+    book.moved.iter().map(|&slot| (slot, usize::from(book.owner[usize::from(slot)]))).collect()
 }
 
 /// To whom a slot costs the fewest moves beside its own.

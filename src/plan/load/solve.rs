@@ -31,8 +31,8 @@ pub(super) struct Book<'a> {
     gifts: BTreeSet<(u64, usize)>,
     /// Every slot that changed hands, and who had it.
     pub journal: Vec<(u16, u16)>,
-    /// Slots that are not where they were; those that nobody had count as well.
-    moved: u32,
+    /// Slots that are not where they were; those that nobody had too, once they are somewhere.
+    pub moved: BTreeSet<u16>,
 }
 
 /// The owners afterwards; a plan above its bound is searched for a better one, where no slot is hotter than a band.
@@ -43,13 +43,13 @@ pub(super) fn owners(survey: &Survey<'_>, loads: &[u64], bands: &LoadBands, boun
     book.level();
     repair::swaps(&mut book);
     repair::counts(&mut book);
-    repair::undo(&mut book);
+    repair::undo(&mut book, |_, _| true);
     if bands.hot.is_empty() {
         pairs::join(&mut book);
-        repair::undo(&mut book);
+        repair::undo(&mut book, |_, _| true);
         search::improve(&mut book, bound);
         pairs::join(&mut book);
-        repair::undo(&mut book);
+        repair::undo(&mut book, |_, _| true);
     }
     book.owner
 }
@@ -78,7 +78,7 @@ impl<'a> Book<'a> {
         for slots in &mut own {
             slots.sort_unstable();
         }
-        let empty = BTreeSet::new;
+        let (empty, empty_slots) = (BTreeSet::new, BTreeSet::new());
         let mut book = Self {
             survey,
             loads,
@@ -92,7 +92,7 @@ impl<'a> Book<'a> {
             rooms: empty(),
             gifts: empty(),
             journal: Vec::new(),
-            moved: 0,
+            moved: empty_slots,
         };
         (0..survey.shards.len()).for_each(|shard| book.note(shard, true));
         book
@@ -176,9 +176,11 @@ impl<'a> Book<'a> {
             }
         }
         self.journal.push((slot, self.owner[index]));
-        let before = self.survey.owners[index];
-        self.moved -= u32::from(self.owner[index] != before);
-        self.moved += u32::from(usize::from(before) != to);
+        if usize::from(self.survey.owners[index]) == to {
+            self.moved.remove(&slot);
+        } else {
+            self.moved.insert(slot);
+        }
         self.load[to] += load;
         self.count[to] += 1;
         self.owner[index] = u16::try_from(to).expect("at most 16384 shards");
@@ -202,9 +204,9 @@ impl<'a> Book<'a> {
     }
 
     /// The load outside the bands, and the slots that are not where they were.
-    pub fn cost(&self) -> (u64, u32) {
+    pub fn cost(&self) -> (u64, usize) {
         let sum = |of: &BTreeSet<(u64, usize)>| of.iter().map(|(load, _)| load).sum::<u64>();
-        (sum(&self.over) + sum(&self.under), self.moved - self.survey.unassigned)
+        (sum(&self.over) + sum(&self.under), self.moved.len())
     }
 
     /// The shard that a slot may go back to.

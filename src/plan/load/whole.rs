@@ -34,9 +34,8 @@ impl Offers {
         let rest = parts(rest);
         let charge = |gone: u32| {
             let gone = whole.iter().enumerate().filter(|(at, _)| gone >> at & 1 == 1);
-            let (charge, load) = gone.fold((0, 0), |(charge, load), (_, item)| {
-                (charge + i64::from(item.price) + 1, load + item.load)
-            });
+            let (charge, load) =
+                gone.fold((0, 0), |(charge, load), (_, item)| (charge + i64::from(item.price) + 1, load + item.load));
             let (covering, gap) = cover(&rest, excess.saturating_sub(load))?;
             let charge = charge + i64::try_from(covering).expect("at most 16384 slots");
             if load == 0 {
@@ -75,7 +74,8 @@ impl Offers {
             }
         }
         // One of the two is at its beginning: there is one fraction at most.
-        let (taken, load) = offer.map_or((0, 1), |item| (u128::from(item.price) * u128::from(item.load - left), item.load));
+        let (taken, load) =
+            offer.map_or((0, 1), |item| (u128::from(item.price) * u128::from(item.load - left), item.load));
         let (given, size) = step.map_or((0, 1), |(size, cost)| (u128::from(cost) * u128::from(size - space), size));
         let (load, size) = (u128::from(load), u128::from(size.max(1)));
         let number = |amount: u128| i64::try_from(amount).expect("at most a price");
