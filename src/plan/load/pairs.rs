@@ -173,6 +173,9 @@ fn apply(
 fn regive(book: &mut Book<'_>, looks: &mut u32) -> bool {
     merge(book, looks, |book, gone, kept| {
         let from = kept.from.filter(|_| gone.from == kept.from && !gone.taker_needs && gone.to != kept.to)?;
+        if book.count[from] >= book.survey.bounds[from].ub {
+            return None;
+        }
         let window = gives(book, from, book.load[from] + gone.load + kept.load);
         fitting(book, Some(from), window, kept.takes, &[gone])
     })
@@ -182,6 +185,9 @@ fn regive(book: &mut Book<'_>, looks: &mut u32) -> bool {
 fn retake(book: &mut Book<'_>, looks: &mut u32) -> bool {
     merge(book, looks, |book, gone, kept| {
         let from = kept.from.filter(|_| gone.to == kept.to && !gone.giver_needs && gone.from != kept.from)?;
+        if book.count[kept.to] <= book.survey.bounds[kept.to].lb {
+            return None;
+        }
         let window = takes(book, kept.to, book.load[kept.to] - gone.load - kept.load);
         fitting(book, Some(from), kept.gives, window, &[])
     })

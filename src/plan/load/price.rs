@@ -64,7 +64,7 @@ impl Leaving {
             }
             for (items, parts_of) in self.items.iter_mut().zip(&mut self.parts) {
                 let mut dearer = false;
-                for item in items.iter_mut().take_while(|item| item.load >= levels[0].1) {
+                for item in items.iter_mut().take_while(|item| item.load >= levels[0].1.max(1)) {
                     let price = levels.partition_point(|level| level.of(item.owner) <= item.load);
                     let price = u32::try_from(price).expect("at most the highest").max(item.price);
                     dearer |= price > item.price;

@@ -40,8 +40,8 @@ struct Search {
 
 impl Search {
     fn goes_on(&self, book: &Book<'_>) -> bool {
-        let (outside, moves) = book.cost();
-        self.spent < HANDS_MAX && moves > 0 && (outside > 0 || moves > self.bound)
+        let (slots, outside, moves) = book.cost();
+        self.spent < HANDS_MAX && moves > 0 && (slots > 0 || outside > 0 || moves > self.bound)
     }
 
     /// xorshift*.
@@ -139,13 +139,14 @@ impl Search {
         // Swaps look at every partner: only for a few.
         let (over, under) = book.outside();
         let stuck = over.len() + under.len();
-        let hopeful = before.0 > 0 || stuck <= STUCK_MAX;
+        let hopeful = before.1 > 0 || stuck <= STUCK_MAX;
         if hopeful && stuck > 0 {
             let length = book.journal.len();
             repair::swaps(book);
             self.spent += SWAPS * (stuck + book.journal.len() - length);
         }
         if hopeful {
+            repair::counts(book);
             let mut touched = vec![false; book.load.len()];
             for &(slot, from) in &book.journal[mark..] {
                 touched[usize::from(from)] = true;

@@ -203,10 +203,16 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The load outside the bands, and the slots that are not where they were.
-    pub fn cost(&self) -> (u64, usize) {
+    /// How much is wrong: slots beyond `min_slots` and `max_slots`, then load outside the bands, then slots that moved.
+    pub fn cost(&self) -> (u32, u64, usize) {
+        let wrong = |(shard, &count): (usize, &u32)| {
+            let bounds = &self.survey.bounds[shard];
+            let counts = self.takes_part(shard);
+            if counts { count.saturating_sub(bounds.ub) + bounds.lb.saturating_sub(count) } else { 0 }
+        };
         let sum = |of: &BTreeSet<(u64, usize)>| of.iter().map(|(load, _)| load).sum::<u64>();
-        (sum(&self.over) + sum(&self.under), self.moved.len())
+        let slots = self.count.iter().enumerate().map(wrong).sum();
+        (slots, sum(&self.over) + sum(&self.under), self.moved.len())
     }
 
     /// The shard that a slot may go back to.

@@ -76,40 +76,40 @@ fn cluster(shards: usize, event: u32, loads: &[u64]) -> Cluster {
     cluster
 }
 
-/// Every plan passes the checker; one that reaches its band has few moves more than its bound, one that does not says why.
+/// Every plan passes the checker; those that reach their band have few moves more than their bounds, those that do not say why.
 #[test]
 fn skewed_loads_come_near_their_bound_or_say_why() {
     let mut dice = Dice(1);
-    for (skew, near) in [
-        (Skew::LogNormal(0.3), true),
-        (Skew::LogNormal(0.6), true),
-        (Skew::LogNormal(1.0), true),
-        // A hot slot counts in the bound though no other shard has room for it: the bound is not near.
-        (Skew::Zipf(0.5), false),
-        (Skew::Zipf(1.0), false),
-        (Skew::Keys(100_000, 0.9), false),
+    for (skew, largest, all_reach) in [
+        (Skew::LogNormal(0.3), 100, true),
+        (Skew::LogNormal(0.6), 100, true),
+        (Skew::LogNormal(1.0), 100, true),
+        (Skew::Zipf(0.5), 30, true),
+        // A hot slot that no shard has room for.
+        (Skew::Zipf(1.0), 10, false),
+        (Skew::Keys(100_000, 0.9), 100, false),
     ] {
-        let (mut moves, mut bound, mut reached, mut all) = (0, 0, 0, 0);
+        let (mut moves, mut bound, mut reached) = (0, 0, 0);
         for shards in [10, 30, 100] {
             for event in 0..3 {
                 let cluster = cluster(shards, event, &loads(&mut dice, skew));
                 let body = cluster.plan(goal("5"));
                 let load = body.figures.load.as_ref().unwrap();
-                all += 1;
                 if let Some(why) = &load.unreached {
                     assert!(why.starts_with("slot ") || why.contains("s-0"), "{why}");
+                    assert!(!all_reach, "{skew:?} {shards} {event}: {why}");
                 } else {
                     assert!(load.reached <= load.asked, "{skew:?} {shards} {event}");
+                }
+                if load.unreached.is_none() && shards <= largest {
                     reached += 1;
                     moves += body.summary.slots;
                     bound += body.summary.lower_bound;
                 }
             }
         }
-        if near {
-            assert_eq!(reached, all, "{skew:?}");
-            assert!(moves * 10 <= bound * 11, "{skew:?}: {moves} moves, bound {bound}");
-        }
+        assert!(reached > 0, "{skew:?}");
+        assert!(moves * 10 <= bound * 11, "{skew:?}: {moves} moves, bound {bound}");
     }
 }
 
