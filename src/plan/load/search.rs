@@ -6,9 +6,12 @@ use super::repair;
 use super::solve::Book;
 
 /// Slots that may change hands in all, and what a trial counts for beside those.
-const HANDS_MAX: usize = 40_000;
+const HANDS_MAX: usize = 32_000;
 const TRIAL: usize = 24;
 const SWAPS: usize = 60;
+
+/// Trials with large slots in vain, one after the other, before those at random.
+const VAIN_MAX: u32 = 48;
 
 /// Shards out of their bands after levelling that swaps are tried for.
 const STUCK_MAX: usize = 2;
@@ -55,7 +58,7 @@ impl Search {
 
     /// The large slots of the shards that give most slots, to whom they cost least. Whether one was worth it.
     fn large_slots(&mut self, book: &mut Book<'_>) -> bool {
-        let mut given = vec![0_u32; book.load.len()];
+        let (mut given, mut tried) = (vec![0_u32; book.load.len()], 0);
         for &slot in &book.moved {
             if let Some(home) = book.home(slot) {
                 given[home] += 1;
@@ -67,7 +70,8 @@ impl Search {
             let largest: Vec<u16> = book.own[giver].iter().rev().take(SLOTS_TRIED).map(|(_, slot)| *slot).collect();
             for slot in largest {
                 for taker in cheapest_takers(book, giver, slot) {
-                    if !self.goes_on(book) || self.spent > HANDS_MAX / 2 {
+                    tried += 1;
+                    if !self.goes_on(book) || self.spent > HANDS_MAX / 2 || tried > VAIN_MAX {
                         return false;
                     }
                     let before = book.cost();
