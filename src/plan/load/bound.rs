@@ -11,9 +11,11 @@
 //! gives the load `v`; it is convex and 0 up to 0. A taker of slots `I` with room `r` for its net gift `v ≥ −r` is charged at
 //! least `F(v + l(I)) − price(I)`, which is `F(v)` at least, as long as `price(s) ≤ F(l(s) − r)` for each: convexity lets
 //! the increments add up. Prices raise `F`, pointwise and in every increment (what covers a load is nowhere cheaper), so
-//! prices found with lower ones hold. They are whole numbers, so that a charge is one and may be rounded up. A slot at the
-//! price `p` counts as `p + 1` parts, rounded up, at the charge 1 each: that is `F` or less. Arrivals likewise: a slot that
-//! leaves its owner below the band costs it the moves that fill the gap.
+//! prices found with lower ones hold. Who is above the band to begin with has `v ≥` the excess instead: its increments begin
+//! there, at the parts that it has to give anyway. Prices are whole numbers, so that a charge is one and may be rounded up. A
+//! slot at the price `p` counts as `p + 1` parts, rounded up, at the charge 1 each: that is `F` or less. Arrivals likewise: a
+//! slot that leaves its owner below the band costs it the moves that fill the gap, beyond those that it needs anyway.
+//! `whole` looks at shards with large slots more closely.
 //!
 //! Nothing here relies on where slots hotter than a band are to go: other owners may be within the bands as well.
 //! What `min_slots` and `max_slots` force is counted with prices of 0 only.

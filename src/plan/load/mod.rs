@@ -1,8 +1,9 @@
 //! Balancing keys, bytes or operations: the fewest moves that bring every shard's load near its share. NP-hard, so the
 //! plan carries a lower bound beside its moves, and says so where the band cannot be reached.
 //!
-//! `bands` (shares, hot slots, what can be reached at all), `bound` (the certificate), `solve` (who gets what), `repair`
-//! (swaps, and moves that turn out not to be needed), `order` (which move first).
+//! `bands` (shares, hot slots, what can be reached at all), `bound`, `price` and `whole` (the certificate), `solve` (who gets
+//! what), `repair` (swaps, and moves that turn out not to be needed), `pairs` (two moves into one), `search` (other ways for a
+//! few shards at a time), `order` (which move first).
 
 use super::PlanError;
 use super::aim::Aim;
