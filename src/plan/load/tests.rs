@@ -146,8 +146,8 @@ fn slots_with_prices_may_come_where_a_large_one_goes() {
     assert!(Bound::of(&survey, &small.loads, &ranking, &bands).moves <= 4);
 }
 
-/// The bound is one on every table, exact on most; what the planner says it reached is within its bands, and it reaches seven
-/// in eight of those that can be reached, more than 96 in a hundred of these with the fewest moves. The tables and the figures are the same in every run.
+/// The bound is one on every table, exact on most; what the planner says it reached is within its bands, and it reaches
+/// thirteen in fourteen of those that can be reached, more than 97 in a hundred of these with the fewest moves. The tables and the figures are the same in every run.
 #[test]
 fn small_tables_against_every_assignment() {
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
@@ -176,11 +176,11 @@ fn small_tables_against_every_assignment() {
             missed += 1;
         }
     }
-    // 3279, 402, 2773, 3 and 2505.
-    assert!(reachable > 3000 && missed * 8 < reachable, "{missed} of {reachable} are not reached");
+    // 3279, 208, 2996, 4 and 2560.
+    assert!(reachable > 3000 && missed * 14 < reachable, "{missed} of {reachable} are not reached");
     assert!(
-        fewest * 100 > (reachable - missed) * 96 && worst <= 3,
+        fewest * 100 > (reachable - missed) * 97 && worst <= 4,
         "{fewest} with the fewest moves, {worst} above at worst"
     );
-    assert!(exact * 100 > reachable * 75, "the bound is exact on {exact} of {reachable}");
+    assert!(exact * 100 > reachable * 77, "the bound is exact on {exact} of {reachable}");
 }
