@@ -159,7 +159,9 @@ fn apply(
     if shards.windows(2).any(|pair| pair[0] == pair[1]) || shards.iter().any(|&shard| touched[shard]) {
         return false;
     }
-    shards.into_iter().for_each(|shard| touched[shard] = true);
+    for shard in shards {
+        touched[shard] = true;
+    }
     take_back(book, &moves[end]);
     for &n in &chain {
         if let Some((giver, slot)) = came_from[n] {
@@ -199,7 +201,9 @@ fn merge(book: &mut Book<'_>, looks: &mut u32, found: impl Fn(&Book<'_>, &Move, 
     let moves = moves(book);
     let mut at: Vec<Vec<usize>> = vec![Vec::new(); book.load.len()];
     for (n, each) in moves.iter().enumerate() {
-        each.from.into_iter().chain([each.to]).for_each(|shard| at[shard].push(n));
+        for shard in each.from.into_iter().chain([each.to]) {
+            at[shard].push(n);
+        }
     }
     let (mut touched, mut joined) = (vec![false; book.load.len()], false);
     for gone in &moves {
@@ -219,7 +223,9 @@ fn merge(book: &mut Book<'_>, looks: &mut u32, found: impl Fn(&Book<'_>, &Move, 
                     take_back(book, gone);
                 }
                 replace(book, kept, slot, kept.to);
-                shards.iter().flatten().for_each(|&shard| touched[shard] = true);
+                for &shard in shards.iter().flatten() {
+                    touched[shard] = true;
+                }
                 joined = true;
             }
         }

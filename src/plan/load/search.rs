@@ -130,10 +130,9 @@ impl Search {
     ) -> bool {
         let (before, mark) = (book.cost(), book.journal.len());
         for (slot, now) in moved(book) {
-            if let Some(home) = book.home(slot).filter(|home| shards.contains(home) || shards.contains(&now)) {
-                if !repair::is_fixed(book, slot) {
-                    book.hand(slot, home);
-                }
+            let home = book.home(slot).filter(|home| shards.contains(home) || shards.contains(&now));
+            if let Some(home) = home.filter(|_| !repair::is_fixed(book, slot)) {
+                book.hand(slot, home);
             }
         }
         if let Some((slot, to)) = first(book, &book.own[shards[0]]) {

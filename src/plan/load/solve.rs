@@ -44,7 +44,9 @@ pub(super) fn owners(survey: &Survey<'_>, loads: &[u64], bands: &LoadBands, boun
     repair::swaps(&mut book);
     repair::counts(&mut book);
     repair::undo(&mut book, |_, _| true);
-    if bands.hot.is_empty() {
+    let (slots, outside, moves) = book.cost();
+    let is_best = slots == 0 && outside == 0 && moves <= (bound + survey.unassigned) as usize;
+    if bands.hot.is_empty() && !is_best {
         pairs::join(&mut book);
         repair::undo(&mut book, |_, _| true);
         search::improve(&mut book, bound);

@@ -213,12 +213,12 @@ impl<'a> Now<'a> {
     fn shed(&self, prices: &[usize], counts: bool) -> Vec<u32> {
         let leaving = self.leaving();
         let lacks: u64 = self.shards().map(|i| self.deficit(i)).sum();
-        let priced = |&slot: &usize| Priced { load: self.looked.loads[slot], price: prices[slot] };
+        let at_price = |&slot: &usize| Priced { load: self.looked.loads[slot], price: prices[slot] };
         let mut offers: Vec<usize> = leaving.iter().flatten().copied().filter(|&slot| prices[slot] > 0).collect();
-        whole::by_worth(&mut offers, priced);
+        whole::by_worth(&mut offers, at_price);
         let whole = |i: usize| {
-            let slots: Vec<Priced> = leaving[i].iter().map(priced).collect();
-            let others = offers.iter().filter(|&&slot| self.owner[slot] != Some(i)).map(priced);
+            let slots: Vec<Priced> = leaving[i].iter().map(at_price).collect();
+            let others = offers.iter().filter(|&&slot| self.owner[slot] != Some(i)).map(at_price);
             let giver = Giver { excess: self.excess(i), slots: &slots, offers: &others.collect::<Vec<_>>() };
             whole::least(&giver, |rest| self.parts_of(&leaving[i][leaving[i].len() - rest.len()..], prices))
         };
