@@ -5,8 +5,9 @@
 use super::repair;
 use super::solve::Book;
 
-/// Slots that may change hands in all, and what a trial counts for beside those.
+/// Slots that may change hands in all, so many for each slot there is, and what a trial counts for beside those.
 const HANDS_MAX: usize = 32_000;
+const HANDS_A_SLOT: usize = 500;
 const TRIAL: usize = 24;
 const SWAPS: usize = 60;
 
@@ -24,7 +25,8 @@ const TAKERS_TRIED: usize = 4;
 pub(super) fn improve(book: &mut Book<'_>, bound: u32) {
     let bound = (bound + book.survey.unassigned) as usize;
     let waste = Waste::new(book);
-    let mut search = Search { spent: 0, dice: 0x9E37_79B9_7F4A_7C15, bound, waste, fresh: false };
+    let most = HANDS_MAX.min(HANDS_A_SLOT * book.owner.len());
+    let mut search = Search { spent: 0, most, dice: 0x9E37_79B9_7F4A_7C15, bound, waste, fresh: false };
     while search.large_slots(book) {}
     while search.goes_on(book) {
         search.at_random(book);
@@ -33,6 +35,7 @@ pub(super) fn improve(book: &mut Book<'_>, bound: u32) {
 
 struct Search {
     spent: usize,
+    most: usize,
     dice: u64,
     /// Slots that move at least, and those without an owner.
     bound: usize,
@@ -44,7 +47,7 @@ struct Search {
 impl Search {
     fn goes_on(&self, book: &Book<'_>) -> bool {
         let (slots, outside, moves) = book.cost();
-        self.spent < HANDS_MAX && moves > 0 && (slots > 0 || outside > 0 || moves > self.bound)
+        self.spent < self.most && moves > 0 && (slots > 0 || outside > 0 || moves > self.bound)
     }
 
     /// xorshift*.
@@ -71,7 +74,7 @@ impl Search {
             for slot in largest {
                 for taker in cheapest_takers(book, giver, slot) {
                     tried += 1;
-                    if !self.goes_on(book) || self.spent > HANDS_MAX / 2 || tried > VAIN_MAX {
+                    if !self.goes_on(book) || self.spent > self.most / 2 || tried > VAIN_MAX {
                         return false;
                     }
                     let before = book.cost();
