@@ -13,6 +13,7 @@ mod machine;
 mod membership;
 mod network;
 mod open;
+mod patience;
 mod purge;
 mod restore;
 mod reversion;

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use super::acquaintance::{Acquaintance, FOREIGN, OTHER_STORE, REMOVED, Stranger, Way};
 use super::level::{LEVEL_HEADER, Levels};
 use super::machine::SnapshotContent;
+use super::patience::wait_for_me;
 use super::reversion::Acknowledged;
 use super::transfer::{self, Outgoing};
 use super::transport::{Lane, Transport, TransportError, chain};
@@ -30,6 +31,9 @@ use crate::domain::MemberId;
 
 /// How long entries may take to arrive and to be durable on the other side.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a vote may take to be durable on the other side. One for a term that is over does no harm.
+const VOTE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a peer gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -199,6 +203,10 @@ impl RaftNetworkV2<Types> for Peer {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        let after = request.prev_log_id.map_or(0, |id| id.index);
+        if !request.entries.is_empty() {
+            self.peers.outgoing.still_sent(after).map_err(|given_up| NetworkError::new(&given_up))?;
+        }
         // openraft's budget is that of a heartbeat. Entries that need longer to arrive (large, or a busy peer) would be
         // sent again and again and never be committed; heartbeats go their own way, so nothing else waits.
         let within = if request.entries.is_empty() { option.soft_ttl() } else { option.soft_ttl().max(ENTRIES_WITHIN) };
@@ -217,9 +225,11 @@ impl RaftNetworkV2<Types> for Peer {
     async fn vote(
         &mut self,
         request: VoteRequest<Types>,
-        option: RPCOption,
+        _option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
-        self.rpc("vote", &request, &option).await
+        wait_for_me(VOTE_WITHIN);
+        let body = serde_json::to_vec(&request).map_err(|error| NetworkError::new(&error))?;
+        self.send("vote", body, VOTE_WITHIN).await
     }
 
     // Left out, it would count as granted.
@@ -228,6 +238,7 @@ impl RaftNetworkV2<Types> for Peer {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        self.peers.acquaintance.store.pause.over().await;
         self.rpc("pre-vote", &request, &option).await
     }
 

@@ -53,6 +53,7 @@ pub(super) async fn tend(core: Core, outgoing: Arc<Outgoing>, kept: u64) {
             );
         }
         asked = upto;
+        outgoing.give_up(upto);
         if core.trigger().purge_log(upto).await.is_err() {
             return;
         }

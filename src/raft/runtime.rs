@@ -8,12 +8,14 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
+use openraft::{AsyncRuntime, Instant as _, OptionalSend, TokioRuntime};
 use rand::rngs::{SmallRng, ThreadRng};
 use rand::{Rng as _, SeedableRng, TryRng};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::spawn_blocking;
 use tokio::task_local;
+
+use super::patience::{TimeIsOver, Timeout};
 
 task_local! {
     /// Seed of the next draw of this task; tasks of other processes than simulations have none.
@@ -62,7 +64,7 @@ pub async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     spawn_blocking(work).await.map_err(io::Error::other)
 }
 
-/// Tokio, with [`Rng`].
+/// Tokio, with [`Rng`] and [`Timeout`].
 #[derive(Debug)]
 pub(super) struct Runtime(TokioRuntime);
 
@@ -108,8 +110,8 @@ impl AsyncRuntime for Runtime {
     type JoinHandle<T: OptionalSend + 'static> = <TokioRuntime as AsyncRuntime>::JoinHandle<T>;
     type Sleep = <TokioRuntime as AsyncRuntime>::Sleep;
     type Instant = <TokioRuntime as AsyncRuntime>::Instant;
-    type TimeoutError = <TokioRuntime as AsyncRuntime>::TimeoutError;
-    type Timeout<R, T: Future<Output = R> + OptionalSend> = <TokioRuntime as AsyncRuntime>::Timeout<R, T>;
+    type TimeoutError = TimeIsOver;
+    type Timeout<R, T: Future<Output = R> + OptionalSend> = Timeout<T>;
     type ThreadLocalRng = Rng;
     type Mpsc = <TokioRuntime as AsyncRuntime>::Mpsc;
     type Watch = <TokioRuntime as AsyncRuntime>::Watch;
@@ -136,11 +138,11 @@ impl AsyncRuntime for Runtime {
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(duration: Duration, future: F) -> Self::Timeout<R, F> {
-        TokioRuntime::timeout(duration, future)
+        Timeout::new(duration, future)
     }
 
     fn timeout_at<R, F: Future<Output = R> + OptionalSend>(deadline: Self::Instant, future: F) -> Self::Timeout<R, F> {
-        TokioRuntime::timeout_at(deadline, future)
+        Timeout::new(deadline.saturating_duration_since(Self::Instant::now()), future)
     }
 
     fn is_panic(join_error: &Self::JoinError) -> bool {

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -68,19 +69,40 @@ enum Taken {
     Installed(SnapshotResponse<Types>),
 }
 
-/// The snapshots that are or were on their way.
+/// A peer needs entries that are not kept for it.
+#[derive(Debug, thiserror::Error)]
+#[error("the entries up to {upto} are given up: it is sent a snapshot")]
+pub(super) struct GivenUp {
+    upto: u64,
+}
+
+/// The snapshots that are or were on their way, and where they take the place of entries.
 #[derive(Default)]
 pub(super) struct Outgoing {
     /// The one that was last sent: kept until a peer has it, so that one that lost the connection goes on with it.
     last: Mutex<Option<(SnapshotMeta, Arc<Archive>)>>,
     /// The index that the last one sent to each peer stands at, whether or not it is there yet.
     upto: Mutex<BTreeMap<MemberId, u64>>,
+    /// The last entry that is not sent to anybody any more.
+    given_up: AtomicU64,
 }
 
 impl Outgoing {
     /// Where the last snapshot that was sent to a peer stands in the log, 0 when none was.
     pub(super) fn sent_upto(&self, peer: MemberId) -> u64 {
         self.upto.lock().unwrap_or_else(PoisonError::into_inner).get(&peer).copied().unwrap_or_default()
+    }
+
+    /// From now on a peer that lacks an entry up to this index is sent a snapshot. raft keeps entries for as long as it sends
+    /// them without an error, to one who never catches up for ever.
+    pub(super) fn give_up(&self, upto: u64) {
+        self.given_up.fetch_max(upto, Ordering::Relaxed);
+    }
+
+    /// Whether what comes after an index is still sent as entries.
+    pub(super) fn still_sent(&self, after: u64) -> Result<(), GivenUp> {
+        let upto = self.given_up.load(Ordering::Relaxed);
+        if after < upto { Err(GivenUp { upto }) } else { Ok(()) }
     }
 
     fn sending(&self, peer: MemberId, meta: &SnapshotMeta) {

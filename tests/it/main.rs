@@ -29,6 +29,8 @@ mod promises;
 #[cfg(feature = "server")]
 mod raft;
 #[cfg(feature = "server")]
+mod raft_slow;
+#[cfg(feature = "server")]
 mod raft_snapshots;
 #[cfg(feature = "server")]
 mod raft_versions;

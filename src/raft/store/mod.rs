@@ -24,6 +24,7 @@ use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::{LogState, OptionalSend};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 pub(super) use offline::{Offline, begin_anew};
 pub(super) use schema::DATABASE;
@@ -33,6 +34,7 @@ use writer::{Deferred, Job, Sweep, Writer, signed};
 
 use super::archive::Archive;
 use super::identity::Starts;
+use super::patience::Pause;
 use super::runtime::off_thread;
 use super::types::{Entry, LogId, SnapshotMeta, Types, Vote};
 use super::{FatalHook, OpenError, codec};
@@ -51,6 +53,8 @@ pub(super) struct Store {
     /// The group that snapshots are marked with; held while one is written.
     snapshots: Arc<Mutex<String>>,
     on_fatal: FatalHook,
+    /// After a vote that took long to write.
+    pub(super) pause: Arc<Pause>,
 }
 
 /// Where jobs go: to a thread, or to a task of a simulation.
@@ -122,7 +126,8 @@ impl Store {
         };
         let group_id = loaded.identity.as_ref().map(|identity| identity.group_id.clone()).unwrap_or_default();
         let snapshots = Arc::new(Mutex::new(group_id));
-        (Self { log: Arc::new(Mutex::new(log)), jobs, dir: dir.into(), snapshots, on_fatal }, loaded)
+        let (log, pause) = (Arc::new(Mutex::new(log)), Arc::default());
+        (Self { log, jobs, dir: dir.into(), snapshots, on_fatal, pause }, loaded)
     }
 
     /// Makes whose store this is durable.
@@ -297,7 +302,10 @@ impl RaftLogStorage<Types> for Store {
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         self.lock().vote = Some(*vote);
-        self.save("vote", writer::text_of(vote)?).await
+        let began = Instant::now();
+        self.save("vote", writer::text_of(vote)?).await?;
+        self.pause.after(began.elapsed());
+        Ok(())
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
