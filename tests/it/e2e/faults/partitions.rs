@@ -9,6 +9,7 @@ const TERMS_MAX: u64 = 4;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 const READ: &str = "/v1/clusters/default?consistency=linearizable";
+const LEASE: &str = "/v1/clusters/default?consistency=lease";
 const TOPOLOGY: &str = "/v1/clusters/default/topology";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,6 +22,9 @@ async fn a_leader_cut_off_takes_no_write_and_the_others_go_on_without_it() {
 
     trial.note(format!("member {} is cut off", cut_off + 1));
     trial.network().cut_off(cut_off, others);
+    // Nobody else can lead yet, by its clock; and yet it asks the others before it answers.
+    let trusting = trial.member(cut_off).get(READ).await;
+    assert_eq!(trusting.status, 503, "a read that trusts a clock: {}", trusting.body);
     // At once, while it still takes itself for the leader, and again when it knows better.
     for name in ["at-once", "later"] {
         let (answer, took) = trial.create(cut_off, name).await;
@@ -105,8 +109,11 @@ async fn a_leader_that_hears_or_is_heard_no_more_is_replaced() {
         let after = trial.successor(&others, before).await;
         // What it says while a way is cut can come from nobody but itself: a stale answer.
         let (started, until) = (Instant::now(), Instant::now() + Duration::from_millis(2_500));
-        let read = trial.member(before.0).get(READ).await;
-        assert_eq!(read.status, 503, "{what}: a read that nobody else took part in: {}", read.body);
+        let old = trial.member(before.0);
+        let (read, lease) = tokio::join!(old.get(READ), old.get(LEASE));
+        for read in [read, lease] {
+            assert_eq!(read.status, 503, "{what}: a read that nobody else took part in: {}", read.body);
+        }
         assert!(started.elapsed() < ANSWERS_WITHIN, "{:?}", started.elapsed());
         let (write, took) = trial.create(before.0, &format!("when-{}", what.replace(' ', "-"))).await;
         assert!(write.status == 503 && took < ANSWERS_WITHIN, "{what}: {} after {took:?}", write.status);
