@@ -1,188 +1,28 @@
-//! Real servers on loopback: started in a folder of their own, killed by their number when they go out of scope.
+//! Clusters of real servers on loopback.
+
+mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Client, Cmd, Connection, Value};
-use tempfile::TempDir;
+use redis::{Cmd, Value};
 
 use super::binaries;
 use crate::domain::{
-    Action, ActionId, ActionKind, ClusterId, ClusterName, DriverKind, Epoch, Generation, Host, NodeId, PlanId, ShardId,
-    Slot, SlotRange, Topology, TopologyShard, Version,
+    Action, ActionId, ActionKind, ClusterId, ClusterName, DriverKind, Epoch, Generation, NodeId, PlanId, ShardId, Slot,
+    SlotRange, Topology, TopologyShard, Version,
 };
 use crate::driver::redis::{Links, Redis, Settings};
 use crate::driver::{Direction, Driver as _, DriverError, Job, Lease, Waits};
-use crate::nodes_text::{self, Role, View};
+use crate::nodes_text::{self, Role};
+
+pub use self::server::{Server, free_port};
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long the servers of the tests wait before they take one for dead.
-const NODE_TIMEOUT_MS: &str = "2000";
-
-/// A port that is free, and whose bus port is.
-pub fn free_port() -> u16 {
-    static TURN: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 110).unwrap() * 97;
-    loop {
-        let port = 11_000 + (start + TURN.fetch_add(1, Ordering::Relaxed)) % 11_000;
-        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if free(port) && free(port + 10_000) {
-            return port;
-        }
-    }
-}
-
-/// One server.
-pub struct Server {
-    child: Option<Child>,
-    pub port: u16,
-    binary: PathBuf,
-    folder: TempDir,
-    args: Vec<String>,
-}
-
-impl Server {
-    pub fn start(more: &[&str]) -> Self {
-        Self::start_of(&binaries::usual(), more)
-    }
-
-    fn start_of(binary: &Path, more: &[&str]) -> Self {
-        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
-        let args = [
-            "--cluster-enabled",
-            "yes",
-            "--cluster-node-timeout",
-            NODE_TIMEOUT_MS,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--cluster-allow-replica-migration",
-            "no",
-            "--repl-diskless-sync-delay",
-            "0",
-            "--daemonize",
-            "no",
-            "--enable-debug-command",
-            "yes",
-        ];
-        let args = args.iter().chain(more).map(ToString::to_string).collect();
-        let mut server = Self { child: None, port, binary: binary.to_owned(), folder, args };
-        server.run();
-        server
-    }
-
-    /// Starts it (again) in its folder.
-    pub fn run(&mut self) {
-        let log = self.folder.path().join("log");
-        let child = Command::new(&self.binary)
-            .args(["--port", &self.port.to_string(), "--dir", self.folder.path().to_str().unwrap()])
-            .args(["--logfile", log.to_str().unwrap()])
-            .args(&self.args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", self.binary.display()));
-        self.child = Some(child);
-        self.wait("it answers", |server| {
-            server.try_ask(&["PING"]).map_or_else(|error| error.code() == Some("NOAUTH"), |_| true)
-        });
-    }
-
-    /// SIGKILL.
-    pub fn kill(&mut self) {
-        let mut child = self.child.take().expect("it runs");
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    /// Sends a signal such as `STOP`.
-    pub fn signal(&self, name: &str) {
-        let id = self.child.as_ref().expect("it runs").id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    }
-
-    /// Waits until it calls a cluster of its own whole.
-    pub fn wait_whole(&self) {
-        self.wait("it serves", |server| server.text(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
-    }
-
-    fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !holds(self) {
-            assert!(Instant::now() < deadline, "{what}: {} does not", self.port);
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    pub fn connect(&self) -> redis::RedisResult<Connection> {
-        let client = Client::open(format!("redis://127.0.0.1:{}/", self.port))?;
-        client.get_connection_with_timeout(Duration::from_secs(1))
-    }
-
-    pub fn try_ask(&self, words: &[&str]) -> redis::RedisResult<Value> {
-        let mut command = Cmd::new();
-        for word in words {
-            command.arg(*word);
-        }
-        command.query(&mut self.connect()?)
-    }
-
-    /// A command that must succeed.
-    pub fn ask(&self, words: &[&str]) -> Value {
-        self.try_ask(words).unwrap_or_else(|error| panic!("{} {words:?}: {error}", self.port))
-    }
-
-    pub fn text(&self, words: &[&str]) -> String {
-        match self.ask(words) {
-            Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
-            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
-            value => panic!("{words:?}: {value:?}"),
-        }
-    }
-
-    pub fn number(&self, words: &[&str]) -> i64 {
-        match self.ask(words) {
-            Value::Int(number) => number,
-            value => panic!("{words:?}: {value:?}"),
-        }
-    }
-
-    /// Its own id.
-    pub fn id(&self) -> NodeId {
-        NodeId::new(&self.text(&["CLUSTER", "MYID"])).unwrap()
-    }
-
-    pub fn view(&self) -> View {
-        let host = Host::new("127.0.0.1").unwrap();
-        nodes_text::view(self.text(&["CLUSTER", "NODES"]).as_bytes(), Some(&host)).unwrap()
-    }
-
-    pub fn is_master(&self) -> bool {
-        matches!(self.try_ask(&["ROLE"]), Ok(Value::Array(parts)) if parts[0] == Value::BulkString(b"master".to_vec()))
-    }
-
-    /// Keys of a slot.
-    pub fn keys_in(&self, slot: u16) -> i64 {
-        self.number(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()])
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            drop(child.kill());
-            drop(child.wait());
-        }
-    }
-}
 
 /// A cluster: masters first, then the replicas of each in turn.
 pub struct Cluster {
@@ -264,7 +104,7 @@ impl Cluster {
     }
 
     fn running(&self) -> impl Iterator<Item = &Server> {
-        self.servers.iter().filter(|server| server.child.is_some())
+        self.servers.iter().filter(|server| server.runs())
     }
 
     /// Kills a server's process and waits until one of its replicas has taken over; its place in `servers`.
