@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::advice;
 use super::drain::Drained;
@@ -240,6 +240,10 @@ impl<'a> Mover<'a> {
             }
         }
         self.seen = true;
+        if self.opened && self.hints.1 != target.id {
+            let (cluster, action, now) = (&self.job.cluster, self.job.action.id, &target.node);
+            warn!(%cluster, %action, %now, "a target failed over in the middle: keys that had not reached its replica are lost");
+        }
         for slot in slots {
             let (here, there) = (source.end(*slot), target.end(*slot));
             if at_home(&here) && is_untouched(&there) {

@@ -7,6 +7,7 @@ mod fixture;
 mod link;
 mod moves;
 mod never;
+mod refusals;
 mod replies;
 mod roles;
 mod tasks;
