@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::acquaintance::Acquaintance;
 use super::begin::{First, begin, greet, leave};
+use super::errand::Errands;
 use super::leader::{self, ReadIndex, Submitted};
 use super::machine::Replica;
 use super::membership::{self, Turn};
@@ -28,6 +29,7 @@ use crate::state::{Applied, AuditRecord, Command, State};
 
 /// How long a leader is sought, and how long its answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
+pub(super) const FIND_LEADER_WITHIN: Duration = WITHIN;
 /// How long one round of asking for a read index may take: shorter, so that readers get to ask another leader.
 const ROUND_WITHIN: Duration = Duration::from_secs(1);
 /// How long to wait before looking for a leader again.
@@ -60,6 +62,7 @@ pub(super) struct Inner {
     acquaintance: Arc<Acquaintance>,
     contact: Arc<Contact>,
     pub(super) turn: Turn,
+    pub(super) errands: Errands,
     leading: watch::Sender<Option<u64>>,
     recovered: watch::Sender<bool>,
     /// By [`Freshness`].
@@ -77,10 +80,12 @@ impl Inner {
         acquaintance: Arc<Acquaintance>,
         contact: Arc<Contact>,
         turn: Turn,
+        errands: Errands,
     ) -> Self {
         Self {
             core,
             turn,
+            errands,
             store,
             replica,
             peers,
@@ -345,7 +350,7 @@ impl Raft {
         Ok(found.map(|(id, node)| (id, node.addr.clone())))
     }
 
-    async fn retry_until(&self, deadline: Instant) -> Result<(), RaftError> {
+    pub(super) async fn retry_until(&self, deadline: Instant) -> Result<(), RaftError> {
         if Instant::now() + RETRY >= deadline {
             return Err(RaftError::NoLeader);
         }

@@ -5,6 +5,7 @@ mod archive;
 mod backup;
 mod begin;
 mod codec;
+mod errand;
 mod handle;
 mod identity;
 mod leader;
@@ -30,6 +31,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 pub use backup::Backup;
 pub use handle::{Freshness, Raft};
 pub use identity::has_member;
@@ -46,6 +49,9 @@ use crate::state::Applied;
 
 /// Largest command, in bytes of its log entry.
 pub const COMMAND_MAX_BYTES: usize = 512 << 10;
+
+/// Runs what only a leader may do outside the group; none from a member that does not lead. See [`Raft::errand`].
+pub type ErrandRunner = Arc<dyn Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 /// A command that is committed and applied on this member too.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acquaintance::Acquaintance;
 use super::begin::First;
+use super::errand::Errands;
 use super::handle::Inner;
 use super::identity;
 use super::level::Levels;
@@ -379,7 +380,7 @@ impl Raft {
         let core = Core::new(id, core_config, network.clone(), store.clone(), machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
-        let (contact, turn) = (Arc::new(Contact::default()), Turn::default());
+        let (contact, turn, errands) = (Arc::new(Contact::default()), Turn::default(), Errands::default());
         let member = rpc::Member {
             core: core.clone(),
             acquaintance: Arc::clone(&acquaintance),
@@ -387,9 +388,10 @@ impl Raft {
             peers: network.clone(),
             replica: Arc::clone(&replica),
             turn: Arc::clone(&turn),
+            errands: errands.clone(),
         };
         let purging = purge::tend(core.clone(), Arc::clone(&network.outgoing), config.tuning.entries_kept);
-        let inner = Inner::new(core, store, replica, network, acquaintance, contact, turn);
+        let inner = Inner::new(core, store, replica, network, acquaintance, contact, turn, errands);
         let raft = Self::start(inner, first, config.on_fatal);
         raft.spawn(purging);
         Ok((raft, rpc::router(member)))

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::acquaintance::{Acquaintance, FOREIGN, OTHER_STORE, REMOVED, Stranger, Way};
+use super::errand::Errands;
 use super::handle::Freshness;
 use super::leader;
 use super::level::{self, LEVEL_HEADER};
@@ -59,6 +60,7 @@ pub(super) struct Member {
     pub(super) peers: Peers,
     pub(super) replica: Arc<Replica>,
     pub(super) turn: Turn,
+    pub(super) errands: Errands,
 }
 
 /// The routes of the peer listener.
@@ -76,6 +78,7 @@ pub(super) fn router(member: Member) -> Router {
         .route(&at("read-index"), post(read_index).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("identity"), post(identity).layer(limit(SMALL_MAX_BYTES)))
         .route(&at("members"), post(members).layer(limit(SMALL_MAX_BYTES)))
+        .route(&at("errand"), post(errand).layer(limit(COMMAND_MAX_BYTES)))
         .route(&at("change-group"), post(change_group).layer(limit(SMALL_MAX_BYTES)))
         .with_state(member)
 }
@@ -221,6 +224,17 @@ async fn read_index(
     let freshness: Option<Freshness> = parse(&body)?;
     let index = leader::read_index(&member.core, freshness.unwrap_or_default(), FORWARDED_WITHIN).await;
     member.reply(Ok::<_, io::Error>(index))
+}
+
+async fn errand(
+    Shared(member): Shared<Member>,
+    Path(target): Path<MemberId>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
+    member.admit(target, &headers).await?;
+    let ran = member.errands.run(parse(&body)?).await;
+    member.reply(Ok::<_, io::Error>(ran))
 }
 
 async fn members(Shared(member): Shared<Member>, Path(target): Path<MemberId>, headers: HeaderMap) -> Reply {
