@@ -1,10 +1,13 @@
 //! What the facade needs of a raft group, so that it can be driven without one.
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::raft::{
-    Backup, Committed, Freshness, GroupChange, GroupError, MemberStatus, Raft, RaftError, Standing, Status,
+    Backup, Committed, ErrandRunner, Freshness, GroupChange, GroupError, MemberStatus, Raft, RaftError, Standing,
+    Status,
 };
 use crate::state::{AuditRecord, Command, State};
 
@@ -20,6 +23,10 @@ pub trait Group: Send + Sync {
     fn catch_up(&self, freshness: Freshness) -> BoxFuture<'_, Result<(), RaftError>>;
     /// Changes who belongs to the group.
     fn change_group(&self, change: GroupChange) -> BoxFuture<'_, Result<(), GroupError>>;
+    /// Sets what runs errands on this member while it leads.
+    fn run_errands(&self, runner: ErrandRunner);
+    /// Has the leader run an errand.
+    fn errand(&self, errand: String, within: Duration) -> BoxFuture<'_, Result<String, RaftError>>;
     /// The members as the leader knows them.
     fn members(&self) -> BoxFuture<'_, Vec<MemberStatus>>;
     /// Hands the lead to another member, when this one leads and there is one.
@@ -63,6 +70,14 @@ impl Group for Raft {
 
     fn change_group(&self, change: GroupChange) -> BoxFuture<'_, Result<(), GroupError>> {
         Box::pin(Self::change_group(self, change))
+    }
+
+    fn run_errands(&self, runner: ErrandRunner) {
+        Self::run_errands(self, runner);
+    }
+
+    fn errand(&self, errand: String, within: Duration) -> BoxFuture<'_, Result<String, RaftError>> {
+        Box::pin(Self::errand(self, errand, within))
     }
 
     fn members(&self) -> BoxFuture<'_, Vec<MemberStatus>> {

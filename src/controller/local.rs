@@ -2,13 +2,16 @@
 //! raft. It applies commands at once, in order, and forgets everything at the end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::group::Group;
-use crate::raft::{Backup, Committed, Freshness, GroupChange, GroupError, MemberStatus, RaftError, Standing, Status};
+use crate::raft::{
+    Backup, Committed, ErrandRunner, Freshness, GroupChange, GroupError, MemberStatus, RaftError, Standing, Status,
+};
 use crate::state::{AuditRecord, Command, State};
 
 /// The group. Cheap to clone; clones are the same group.
@@ -23,6 +26,7 @@ struct Inner {
     leading: watch::Sender<Option<u64>>,
     recovered: AtomicBool,
     stale_ms: AtomicU64,
+    errands: OnceLock<ErrandRunner>,
 }
 
 #[derive(Default)]
@@ -55,7 +59,16 @@ impl Local {
     pub fn new() -> Self {
         let (applied, leading) = (watch::Sender::new(0), watch::Sender::new(Some(1)));
         let (recovered, stale_ms) = (AtomicBool::new(true), AtomicU64::new(0));
-        Self { inner: Arc::new(Inner { machine: Mutex::default(), applied, leading, recovered, stale_ms }) }
+        Self {
+            inner: Arc::new(Inner {
+                machine: Mutex::default(),
+                applied,
+                leading,
+                recovered,
+                stale_ms,
+                errands: OnceLock::new(),
+            }),
+        }
     }
 
     /// Makes the member lead in a term, or not.
@@ -121,6 +134,17 @@ impl Group for Local {
     fn change_group(&self, change: GroupChange) -> BoxFuture<'_, Result<(), GroupError>> {
         let why = format!("this group lives in memory alone: {change:?}");
         Box::pin(std::future::ready(Err(GroupError::Refused(why))))
+    }
+
+    fn run_errands(&self, runner: ErrandRunner) {
+        drop(self.inner.errands.set(runner));
+    }
+
+    fn errand(&self, errand: String, _: Duration) -> BoxFuture<'_, Result<String, RaftError>> {
+        Box::pin(async move {
+            let runner = self.inner.errands.get().ok_or(RaftError::NoLeader)?;
+            runner(errand).await.ok_or(RaftError::NoLeader)
+        })
     }
 
     fn members(&self) -> BoxFuture<'_, Vec<MemberStatus>> {

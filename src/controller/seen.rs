@@ -28,6 +28,10 @@ pub type Drivers = BTreeMap<DriverKind, Arc<dyn Driver>>;
 pub(super) struct Eyes(Arc<dyn Driver>);
 
 impl Eyes {
+    pub fn driver(&self) -> &dyn Driver {
+        &*self.0
+    }
+
     pub fn nodes(&self) -> &dyn Nodes {
         self.0.nodes().expect("looked at when it was made")
     }
@@ -57,6 +61,7 @@ impl Controller {
     pub fn set_drivers(&self, drivers: Drivers) {
         // A second set would only replace the same drivers: the first one stays.
         drop(self.inner.drivers.set(drivers));
+        self.run_errands();
     }
 
     /// The driver of a kind, where it can ask its nodes.

@@ -20,7 +20,7 @@ use crate::domain::{Action, ActionKind, ClusterName, DriverKind, Limits, PlanId,
 pub use self::flip::Flip;
 pub use self::lease::Lease;
 pub use self::manual::Manual;
-pub use self::nodes::Nodes;
+pub use self::nodes::{Mandate, Nodes};
 pub use self::scripted::{Script, Scripted};
 pub use self::waits::Waits;
 

@@ -2,10 +2,14 @@
 //! comes and goes. A driver whose nodes can be asked answers [`super::Driver::nodes`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
-use crate::domain::{Address, NodeId, SlotSet, Topology};
+use super::Lease;
+use crate::domain::{Address, ClusterName, NodeId, SlotSet, Topology};
 use crate::nodes_text::{Adopted, View};
 
 /// Real nodes, as far as they can be asked. Every call has a bound on its time and on what it reads.
@@ -32,13 +36,45 @@ pub trait Nodes: Send + Sync {
     /// Makes a server that was inspected a member, and waits until every node knows it. Safe to repeat.
     fn admit<'a>(
         &'a self,
+        mandate: &'a Mandate,
         topology: &'a Topology,
         candidate: &'a Candidate,
         replica_of: Option<&'a NodeId>,
     ) -> BoxFuture<'a, Result<(), NodesError>>;
 
     /// Makes every node forget one, and that one forget the others where it can be reached. Safe to repeat.
-    fn forget<'a>(&'a self, topology: &'a Topology, node: &'a NodeId) -> BoxFuture<'a, Result<Forgotten, NodesError>>;
+    fn forget<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        topology: &'a Topology,
+        node: &'a NodeId,
+    ) -> BoxFuture<'a, Result<Forgotten, NodesError>>;
+}
+
+/// By whose right nodes are commanded: the leader's of a term, as long as it leads.
+#[derive(Clone, Debug)]
+pub struct Mandate {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Asked before every command that changes something.
+    pub lease: Lease,
+}
+
+/// How long a lease that is not held is waited for: a majority is late, or there is a new leader.
+const HELD_WITHIN: Duration = Duration::from_secs(2);
+
+impl Mandate {
+    /// Waits until it holds, for a moment.
+    ///
+    /// # Errors
+    /// [`NodesError::Unavailable`] when it does not.
+    pub async fn holds(&self) -> Result<(), NodesError> {
+        let late = |_| {
+            let why = "this member leads no more, or no majority says that it does: nothing more was sent; ask again";
+            NodesError::Unavailable(why.to_owned())
+        };
+        timeout(HELD_WITHIN, self.lease.held()).await.map_err(late)
+    }
 }
 
 /// Why nodes did not do what was asked.
@@ -191,7 +227,7 @@ pub struct LargeKey {
 }
 
 /// A server that may become a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The id it gave itself.
     pub id: NodeId,

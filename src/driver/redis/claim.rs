@@ -206,6 +206,9 @@ impl Claim<'_> {
         for sight in first {
             drop(self.order(sight, commands()).await);
         }
+        if !self.job.lease.holds() {
+            return;
+        }
         let mut told: Vec<BoxFuture<'_, Result<Vec<Reply>, LinkError>>> = Vec::new();
         for shard in self.shards().filter(|shard| shard.primary.id != *owner) {
             let commands = commands();

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 
 use futures::future::{BoxFuture, join_all};
 use rand::Rng as _;
-use redis::Cmd;
 use tracing::warn;
 
-use super::link::LinkError;
+use super::link::{Link, LinkError};
 use super::links::Links;
 use super::settings::{Credentials, Secret};
 use super::sight::{Fault, members};
@@ -42,7 +41,7 @@ pub(super) struct TermUser {
 }
 
 impl TermUser {
-    fn new(cluster: &ClusterName, term: u64) -> Self {
+    pub(super) fn new(cluster: &ClusterName, term: u64) -> Self {
         let prefix = format!("slotkeeper-{cluster}-t");
         let mut secret = [0_u8; 32];
         rand::rng().fill_bytes(&mut secret);
@@ -52,6 +51,11 @@ impl TermUser {
         }
         let credentials = Credentials { username: Some(format!("{prefix}{term}")), password: Secret::new(&password) };
         Self { credentials, prefix, term }
+    }
+
+    /// Whether it is the user of this term.
+    pub(super) const fn is_of(&self, term: u64) -> bool {
+        self.term == term
     }
 
     /// The term of a user of the same cluster.
@@ -72,7 +76,8 @@ pub(super) async fn fence(
         return Ok(());
     }
     lease.held().await;
-    let user = TermUser::new(cluster, lease.term());
+    // The same in the whole term: what moves slots need not let those go who come and go, nor the other way round.
+    let user = links.user_in_the_making(cluster, lease.term());
     let mut asked: Vec<BoxFuture<'_, Result<(), LinkError>>> = Vec::new();
     for node in topology.shards.iter().flat_map(members) {
         let user = user.clone();
@@ -102,28 +107,36 @@ pub(super) async fn fence(
 /// Makes the user on one server, unless a later term has been there.
 pub(super) async fn admit(links: &Links, user: &TermUser, host: &Host, port: u16) -> Result<(), LinkError> {
     let link = links.dial_as_configured(host, port).await?;
+    if later(&link, user).await? {
+        return Err(LinkError::SteppedDown);
+    }
+    let mut make = command(&["ACL", "SETUSER"]);
+    let name = user.credentials.username.as_deref().unwrap_or_default();
+    make.arg(name);
+    make.arg("reset").arg("on").arg("~*").arg(format!(">{}", user.credentials.password.expose())).arg(&COMMANDS);
+    link.call(&make).await?;
+    // Looked at only now: of two terms that come at the same time, whichever comes second sees both.
+    if later(&link, user).await? {
+        link.call(command(&["ACL", "DELUSER"]).arg(name)).await?;
+        return Err(LinkError::SteppedDown);
+    }
+    Ok(())
+}
+
+/// Whether a later term has been at a server; else those of earlier terms are deleted there.
+async fn later(link: &Link, user: &TermUser) -> Result<bool, LinkError> {
     let users = link.call(&command(&["ACL", "USERS"])).await?;
     let users: Vec<&str> =
         list(&users).ok_or_else(|| link.unexpected("list of users"))?.iter().filter_map(text).collect();
     if users.iter().filter_map(|name| user.term_of(name)).any(|term| term > user.term) {
-        return Err(LinkError::SteppedDown);
+        return Ok(true);
     }
     let earlier: Vec<&str> =
         users.into_iter().filter(|name| user.term_of(name).is_some_and(|term| term < user.term)).collect();
-    let mut commands: Vec<Cmd> = Vec::new();
     if !earlier.is_empty() {
-        let mut delete = command(&["ACL", "DELUSER"]);
-        delete.arg(&earlier);
-        commands.push(delete);
+        link.call(command(&["ACL", "DELUSER"]).arg(&earlier)).await?;
     }
-    let mut make = command(&["ACL", "SETUSER"]);
-    make.arg(user.credentials.username.as_deref().unwrap_or_default());
-    make.arg("reset").arg("on").arg("~*").arg(format!(">{}", user.credentials.password.expose())).arg(&COMMANDS);
-    commands.push(make);
-    for reply in link.pipeline(commands, link.timeout()).await? {
-        reply.map_err(|refusal| link.answered(refusal))?;
-    }
-    Ok(())
+    Ok(false)
 }
 
 impl From<Fault> for DriverError {

@@ -29,11 +29,19 @@ struct Term {
     idle: BTreeMap<Key, Vec<Link>>,
     /// Users that a fence made, by cluster: from then on who the driver is there.
     users: BTreeMap<ClusterName, TermUser>,
+    /// Those that a fence makes, or has made.
+    making: BTreeMap<ClusterName, TermUser>,
 }
 
 impl Term {
     fn new() -> Self {
-        Self { over: watch::Sender::new(false), shared: BTreeMap::new(), idle: BTreeMap::new(), users: BTreeMap::new() }
+        Self {
+            over: watch::Sender::new(false),
+            shared: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            users: BTreeMap::new(),
+            making: BTreeMap::new(),
+        }
     }
 }
 
@@ -119,10 +127,26 @@ impl Links {
         self.user(cluster).is_some()
     }
 
+    /// The user that a fence makes for a cluster in a term: always the same.
+    pub(super) fn user_in_the_making(&self, cluster: &ClusterName, in_term: u64) -> TermUser {
+        self.locked(|term| {
+            let made = term.making.get(cluster).filter(|user| user.is_of(in_term)).cloned();
+            made.unwrap_or_else(|| {
+                let user = TermUser::new(cluster, in_term);
+                term.making.insert(cluster.clone(), user.clone());
+                user
+            })
+        })
+    }
+
     /// Connects to a cluster's servers as this user from now on, until the term is over.
     pub(super) fn become_user(&self, cluster: &ClusterName, user: TermUser) {
         self.locked(|term| {
-            term.users.insert(cluster.clone(), user);
+            let name = user.credentials.username.clone();
+            let before = term.users.insert(cluster.clone(), user);
+            if before.is_some_and(|before| before.credentials.username == name) {
+                return;
+            }
             term.shared.retain(|(of, _), _| of.as_ref() != Some(cluster));
             term.idle.retain(|(of, _), _| of.as_ref() != Some(cluster));
         });

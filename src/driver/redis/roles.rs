@@ -101,6 +101,7 @@ async fn step(links: &Links, job: &Job, shard: &TopologyShard, to: &Node, ask: b
     if force {
         failover.arg("FORCE");
     }
+    job.lease.held().await;
     link.call(&failover).await?;
     Ok(Next::Asked)
 }
@@ -209,6 +210,7 @@ async fn follows(links: &Links, job: &Job, node: &Node, shard: &TopologyShard) -
     }
     let mut replicate = command(&["CLUSTER", "REPLICATE"]);
     replicate.arg(primary.id.as_str());
+    job.lease.held().await;
     link.call(&replicate).await?;
     Ok(Following::Waits("it has been asked to".to_owned()))
 }

@@ -212,6 +212,9 @@ impl Mover<'_> {
         let known = [&pair.source.id, &pair.target.id];
         let others =
             self.job.topology.shards.iter().map(|shard| &shard.primary).filter(|node| !known.contains(&&node.id));
+        if !self.job.lease.holds() {
+            return;
+        }
         let mut told: Vec<BoxFuture<'_, Result<Vec<Reply>, LinkError>>> = Vec::new();
         for node in others {
             let commands = slots.iter().map(|slot| set_slot(*slot, Set::Node(owner))).collect();

@@ -5,6 +5,7 @@ mod adopt;
 mod drain;
 mod drift;
 mod encrypted;
+mod fenced;
 mod membership;
 mod stats;
 mod third;

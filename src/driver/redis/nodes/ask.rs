@@ -11,7 +11,7 @@ use super::super::links::Links;
 use super::super::value::{bytes, command, list, text};
 use super::facts;
 use crate::domain::Address;
-use crate::driver::nodes::{Answer, Depth, Facts, NodesError};
+use crate::driver::nodes::{Answer, Depth, Facts, Mandate, NodesError};
 use crate::nodes_text::{self, View};
 
 /// How long a server may take to answer one question.
@@ -34,15 +34,20 @@ impl<'a> Server<'a> {
         link.map_err(|error| told(&error))
     }
 
-    /// One command.
-    pub async fn call(&self, words: &[&str]) -> Result<Value, NodesError> {
-        let link = self.link().await?;
-        match link.ask(&command(words), ANSWER_TIME).await.map_err(|error| told(&error))? {
-            Ok(value) => Ok(value),
-            Err(refusal) => {
-                Err(NodesError::Refused(format!("{} answered to {}: {refusal}", self.address, shown(words))))
-            }
-        }
+    fn answered(&self, reply: Result<Reply, LinkError>, words: &[&str]) -> Result<Value, NodesError> {
+        reply
+            .map_err(|error| told(&error))?
+            .map_err(|refusal| NodesError::Refused(format!("{} answered to {}: {refusal}", self.address, shown(words))))
+    }
+
+    /// One command that changes something: as the user of the leader's term, where there is one, and only while it leads.
+    /// `place`: where the tests of the whole controller stop before it.
+    pub async fn order(&self, mandate: &Mandate, words: &[&str], place: &'static str) -> Result<Value, NodesError> {
+        let link = self.links.shared_at(Some(&mandate.cluster), &self.address.host, self.address.port).await;
+        let link = link.map_err(|error| told(&error))?;
+        self.links.settings().failpoints.reach(place).await;
+        mandate.holds().await?;
+        self.answered(link.ask(&command(words), ANSWER_TIME).await, words)
     }
 
     /// Many commands, and what it said to each.

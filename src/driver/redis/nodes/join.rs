@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Servers, nodes_of};
 use crate::domain::{Address, NodeId, Topology};
-use crate::driver::nodes::{Candidate, Depth, Durability, Facts, NodesError, Survey};
+use crate::driver::nodes::{Candidate, Depth, Durability, Facts, Mandate, NodesError, Survey};
 use crate::nodes_text::{Role, View};
 
 /// How long nodes may take to come to know a new one, and its role.
@@ -110,6 +110,7 @@ fn remarks(address: &Address, facts: &Facts) -> Vec<String> {
 /// Makes a server a member, and a replica where that is asked for.
 pub(super) async fn admit(
     servers: &Servers,
+    mandate: &Mandate,
     topology: &Topology,
     candidate: &Candidate,
     replica_of: Option<&NodeId>,
@@ -119,12 +120,12 @@ pub(super) async fn admit(
     while let Some(missing) = unknown_to(servers, topology, candidate).await? {
         if Instant::now() >= deadline {
             return Err(NodesError::Unavailable(format!(
-                "{} is not known to all: {missing}; ask again, or CLUSTER FORGET {} everywhere",
+                "{} is not known to all: {missing}; ask again (nodes that have just forgotten it do not take it in for a minute), or CLUSTER FORGET {} everywhere",
                 candidate.address, candidate.id
             )));
         }
         if met.is_none_or(|met| met.elapsed() >= MEET_AGAIN) {
-            meet(servers, topology, candidate).await?;
+            meet(servers, mandate, topology, candidate).await?;
             met = Some(Instant::now());
         }
         sleep(LOOK_EVERY).await;
@@ -134,7 +135,8 @@ pub(super) async fn admit(
         let view = servers.at(&candidate.address).view().await?;
         let mine = view.myself().map(|me| &me.role) == Some(&Role::ReplicaOf(primary.clone()));
         if !mine {
-            servers.at(&candidate.address).call(&["CLUSTER", "REPLICATE", primary.as_str()]).await?;
+            let replicate = ["CLUSTER", "REPLICATE", primary.as_str()];
+            servers.at(&candidate.address).order(mandate, &replicate, "before-replicate").await?;
         } else if seen_as_replica(&survey(servers, topology).await, &candidate.id, primary) {
             return Ok(());
         }
@@ -199,7 +201,12 @@ async fn unknown_to(
 }
 
 /// Has a primary meet the candidate. The nodes take addresses only, no names.
-async fn meet(servers: &Servers, topology: &Topology, candidate: &Candidate) -> Result<(), NodesError> {
+async fn meet(
+    servers: &Servers,
+    mandate: &Mandate,
+    topology: &Topology,
+    candidate: &Candidate,
+) -> Result<(), NodesError> {
     let Some(shard) = topology.shards.first() else {
         return Err(NodesError::Refused("the cluster has no node that the new one could meet".to_owned()));
     };
@@ -213,7 +220,7 @@ async fn meet(servers: &Servers, topology: &Topology, candidate: &Candidate) -> 
         (ip.to_canonical().to_string(), port.to_string(), candidate.bus_port.map(|bus| bus.to_string()));
     let mut words = vec!["CLUSTER", "MEET", &ip, &port];
     words.extend(bus.as_deref());
-    servers.at(&Address::from(&shard.primary)).call(&words).await.map(drop)
+    servers.at(&Address::from(&shard.primary)).order(mandate, &words, "before-meet").await.map(drop)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Servers, nodes_of};
 use crate::domain::{Address, NodeId, NodeState, Topology};
-use crate::driver::nodes::{Depth, Forgotten, NodesError, Survey};
+use crate::driver::nodes::{Depth, Forgotten, Mandate, NodesError, Survey};
 use crate::nodes_text::Role;
 
 /// How long all nodes may take to forget one: well within the minute for which they do not learn of it again.
@@ -15,7 +15,12 @@ const FORGET_TIME: Duration = Duration::from_secs(30);
 const ROUND_EVERY: Duration = Duration::from_millis(200);
 
 /// Makes every node forget one that owns nothing.
-pub(super) async fn forget(servers: &Servers, topology: &Topology, id: &NodeId) -> Result<Forgotten, NodesError> {
+pub(super) async fn forget(
+    servers: &Servers,
+    mandate: &Mandate,
+    topology: &Topology,
+    id: &NodeId,
+) -> Result<Forgotten, NodesError> {
     let Some((_, address)) = nodes_of(topology).find(|(node, _)| *node == id) else {
         return Err(NodesError::Refused(format!("node {id} is not in the table")));
     };
@@ -25,7 +30,9 @@ pub(super) async fn forget(servers: &Servers, topology: &Topology, id: &NodeId) 
     let is_itself = survey.answer(id).is_some_and(|answer| answer.view.myself().is_some_and(|me| me.id == *id));
     if is_itself {
         // What refuses keeps its keys; it belongs to nobody all the same.
-        if let Err(error) = servers.at(&address).call(&["CLUSTER", "RESET", "SOFT"]).await {
+        let reset = servers.at(&address).order(mandate, &["CLUSTER", "RESET", "SOFT"], "before-reset").await;
+        if let Err(error) = reset {
+            mandate.holds().await?;
             forgotten.notes.push(format!("it was not reset: {error}"));
         }
     } else {
@@ -40,7 +47,7 @@ pub(super) async fn forget(servers: &Servers, topology: &Topology, id: &NodeId) 
         // All of them in one round: who still knows it tells the others no more than they are told to forget.
         let others = nodes_of(topology).filter(|(node, _)| *node != id && survey.answer(node).is_some());
         for (_, other) in others {
-            tell(servers, &other, id).await?;
+            tell(servers, mandate, &other, id).await?;
         }
         let now = servers.survey_of(topology, Depth::Views).await;
         let knows = |node: &NodeId| now.answer(node).is_some_and(|answer| answer.view.node(id).is_some());
@@ -81,8 +88,8 @@ fn check(topology: &Topology, survey: &Survey, id: &NodeId, address: &Address) -
     Ok(())
 }
 
-async fn tell(servers: &Servers, other: &Address, id: &NodeId) -> Result<(), NodesError> {
-    match servers.at(other).call(&["CLUSTER", "FORGET", id.as_str()]).await {
+async fn tell(servers: &Servers, mandate: &Mandate, other: &Address, id: &NodeId) -> Result<(), NodesError> {
+    match servers.at(other).order(mandate, &["CLUSTER", "FORGET", id.as_str()], "before-forget").await {
         Ok(_) => Ok(()),
         Err(NodesError::Refused(why)) if why.contains("Unknown node") => Ok(()),
         Err(error) => Err(error),

@@ -21,7 +21,7 @@ use self::ask::Server;
 use super::links::Links;
 use crate::domain::{Address, NodeId, SlotSet, Topology};
 use crate::driver::nodes::{
-    Answer, Candidate, Depth, Discovery, Forgotten, Nodes, NodesError, Sample, Survey, Surveyed,
+    Answer, Candidate, Depth, Discovery, Forgotten, Mandate, Nodes, NodesError, Sample, Survey, Surveyed,
 };
 
 /// How long one server may take to be connected to and to say what it sees.
@@ -85,15 +85,21 @@ impl Nodes for Servers {
 
     fn admit<'a>(
         &'a self,
+        mandate: &'a Mandate,
         topology: &'a Topology,
         candidate: &'a Candidate,
         replica_of: Option<&'a NodeId>,
     ) -> BoxFuture<'a, Result<(), NodesError>> {
-        Box::pin(join::admit(self, topology, candidate, replica_of))
+        Box::pin(join::admit(self, mandate, topology, candidate, replica_of))
     }
 
-    fn forget<'a>(&'a self, topology: &'a Topology, node: &'a NodeId) -> BoxFuture<'a, Result<Forgotten, NodesError>> {
-        Box::pin(leave::forget(self, topology, node))
+    fn forget<'a>(
+        &'a self,
+        mandate: &'a Mandate,
+        topology: &'a Topology,
+        node: &'a NodeId,
+    ) -> BoxFuture<'a, Result<Forgotten, NodesError>> {
+        Box::pin(leave::forget(self, mandate, topology, node))
     }
 }
 

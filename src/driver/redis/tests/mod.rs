@@ -3,6 +3,7 @@
 mod away;
 mod binaries;
 mod crashes;
+mod fenced;
 mod fixture;
 mod link;
 mod moves;
