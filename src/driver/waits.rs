@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::domain::ActionId;
 
@@ -15,6 +15,7 @@ pub struct Waits(Arc<Inner>);
 struct Inner {
     said: Mutex<BTreeMap<ActionId, String>>,
     news: Notify,
+    ends: watch::Sender<bool>,
 }
 
 impl Waits {
@@ -40,5 +41,16 @@ impl Waits {
     /// Returns when an action has begun to wait, or has gone on.
     pub async fn changed(&self) {
         self.0.news.notified().await;
+    }
+
+    /// The rollout is being aborted or rolled back: what has not begun at the nodes need not begin.
+    pub fn end(&self) {
+        self.0.ends.send_if_modified(|ends| !std::mem::replace(ends, true));
+    }
+
+    /// Returns when the rollout is being aborted or rolled back.
+    pub async fn ended(&self) {
+        // The sender lives as long as this.
+        drop(self.0.ends.subscribe().wait_for(|ends| *ends).await);
     }
 }

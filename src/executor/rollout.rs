@@ -107,6 +107,9 @@ impl Carrier {
             }
             if let Some(rollout) = &record.rollout {
                 hand.observe(rollout, self.now_ms(), self.controller.now());
+                if matches!(rollout.state, RolloutState::Aborting | RolloutState::RollingBack) {
+                    self.waits.end();
+                }
             }
             hand.waits = self.waits.first();
             let (now_ms, now) = (self.now_ms(), self.controller.now());

@@ -86,7 +86,7 @@ fn dialled(at: &str) -> String {
 }
 
 /// How long nothing may come of an action before it is said what it waits for.
-const TOLD_AFTER: Duration = Duration::from_secs(4);
+pub(super) const TOLD_AFTER: Duration = Duration::from_secs(4);
 
 /// Says what an action waits for, if it has done so for a while.
 pub(super) fn tell(job: &Job, since: Instant, why: impl FnOnce() -> String) {

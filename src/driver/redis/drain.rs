@@ -70,6 +70,15 @@ impl Batch {
     fn weight(&self) -> u64 {
         self.keys.iter().map(|key| weight(key.bytes)).sum()
     }
+
+    /// Whether the keys of another one may go with these: portions have become larger since they were packed.
+    fn takes(&self, more: &Self, weight_max: u64) -> bool {
+        self.slot == more.slot
+            && more.tries == 0
+            && self.keys.len() + more.keys.len() <= KEYS_MAX
+            && self.bytes() + more.bytes() <= BYTES_MAX
+            && self.weight() + more.weight() <= weight_max
+    }
 }
 
 impl Drain<'_> {
@@ -130,10 +139,15 @@ impl Drain<'_> {
                 if !group.is_empty() && heavy + next.weight() > pace.weight_max() {
                     break;
                 }
-                let next = batches.pop_front().expect("it is there");
+                let mut next = batches.pop_front().expect("it is there");
                 // What stopped a slot stops its other batches.
                 if matches!(ends.get(&next.slot), Some(Drained::Again(_) | Drained::Halted(_))) {
                     continue;
+                }
+                while next.tries == 0
+                    && batches.front().is_some_and(|more| next.takes(more, pace.weight_max().saturating_sub(heavy)))
+                {
+                    next.keys.extend(batches.pop_front().expect("it is there").keys);
                 }
                 (heavy, bytes) = (heavy + next.weight(), bytes + next.bytes());
                 wait_ms += migrate_ms(next.bytes(), node_timeout_ms);

@@ -78,7 +78,7 @@ impl Redis {
                 // Whatever hinders a look is met again, and waited for, in the classic way.
                 if let Ok(Some(dialect)) = self.spoken.dialect(&self.links, job, ends).await {
                     let (links, (from, to)) = (&self.links, ends);
-                    let whole = Whole { links, job, from, to, dialect };
+                    let whole = Whole { links, job, from, to, dialect, bucket: self.bucket(job) };
                     if whole.run(&slots).await? == Ran::Whole {
                         return Ok(());
                     }

@@ -2,6 +2,7 @@
 //! slots. [`atomic`] says what comes next.
 
 mod listed;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
+use super::advice;
 use super::atomic::{self, Asked, Dialect, FAILURES_MAX, Failures, Next, Task, Whereabouts};
 use super::links::Links;
+use super::pace::Bucket;
 use super::sight::{Fault, Sight, has_gone_over, primary};
 use super::value::{command, list, text};
 use crate::domain::{Node, NodeId, Slot, SlotSet, TopologyShard};
@@ -28,6 +31,8 @@ const ENDING: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// Pause before what failed is asked for again, times how often it has.
 const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 500 });
+/// Why slots have not arrived that were handed over.
+const UNHEARD: &str = "one end says that they were handed over, and the other does not";
 /// Servers whose words are remembered.
 const SPOKEN_MAX: usize = 4096;
 
@@ -102,6 +107,7 @@ pub(super) struct Whole<'a> {
     pub(super) from: &'a TopologyShard,
     pub(super) to: &'a TopologyShard,
     pub(super) dialect: Dialect,
+    pub(super) bucket: Arc<Bucket>,
 }
 
 /// Both ends, and where the slots are.
@@ -115,8 +121,15 @@ struct Look {
 /// What was seen so far.
 struct Course {
     failures: Failures,
-    /// How often it was refused in a row.
+    /// How often it was refused in a row, and with which words the last time.
     refusals: u64,
+    refused: String,
+    /// Slots that were left at the last look, and since when neither fewer are nor a task sends what they hold.
+    left: usize,
+    quiet: Instant,
+    /// When the next task may start, once that is known; and whether the bytes of the one under way were counted.
+    turn: Option<Instant>,
+    counted: bool,
     /// Why the move is being given up, once its task has ended.
     ends: Option<String>,
     /// What came next the last time, and since when it has.
@@ -148,6 +161,11 @@ impl Whole<'_> {
         let mut course = Course {
             failures: Failures::default(),
             refusals: 0,
+            refused: String::new(),
+            left: slots.len(),
+            quiet: Instant::now(),
+            turn: None,
+            counted: false,
             ends: None,
             last: None,
             hints: (self.from.primary.id.clone(), self.to.primary.id.clone()),
@@ -173,6 +191,7 @@ impl Whole<'_> {
                     if matches!(fault, Fault::Lasting(_)) || seen.elapsed() >= PATIENCE {
                         return Err(DriverError::Open(self.told(&slots, fault.why())));
                     }
+                    advice::tell(self.job, seen, || self.told(&slots, fault.why()));
                 }
             }
             sleep((begun.elapsed() / 4).clamp(PAUSE.0, PAUSE.1)).await;
@@ -199,6 +218,7 @@ impl Whole<'_> {
             _ => Instant::now(),
         };
         course.last = Some((next.clone(), since));
+        self.tell(&next, look, slots, course);
         match next {
             Next::Done => {
                 self.reach("after-task").await;
@@ -206,12 +226,12 @@ impl Whole<'_> {
             }
             Next::Settle => {
                 if since.elapsed() >= PATIENCE {
-                    let why = "one end says that they were handed over, and the other does not";
-                    return Err(Ended::Given(DriverError::Open(self.told(slots, why))));
+                    return Err(Ended::Given(DriverError::Open(self.told(slots, UNHEARD))));
                 }
             }
             Next::Wait(said) => {
                 self.reach("in-task").await;
+                self.count(look, course).await;
                 if ending && since.elapsed() >= ENDING && !self.dialect.hands_over(&look.tasks) {
                     self.cancel(look).await?;
                 } else if !self.dialect.may_last(&said) && since.elapsed() >= STILL {
@@ -237,14 +257,18 @@ impl Whole<'_> {
             // A server has one task at a time.
             return Ok(());
         }
+        if !self.turn(look, slots, course).await? {
+            return Ok(());
+        }
         let tried = course.failures.count.max(course.refusals);
         sleep(AGAIN * u32::try_from(tried).unwrap_or(u32::MAX)).await;
         self.reach("before-ask").await;
         match self.start(look).await? {
-            Ok(()) => course.refusals = 0,
+            Ok(()) => (course.refusals, course.turn) = (0, None),
             Err(refused) if is_about_open_slots(&refused) => return Err(Ended::Ran(Ran::Classic)),
             Err(refused) => {
                 course.refusals += 1;
+                course.refused.clone_from(&refused);
                 if course.refusals >= FAILURES_MAX {
                     return Err(given_up(look, slots, refused));
                 }
@@ -252,6 +276,24 @@ impl Whole<'_> {
         }
         self.reach("after-ask").await;
         Ok(())
+    }
+
+    /// Says what the action waits for, when nothing has come of it for a while.
+    fn tell(&self, next: &Next, look: &Look, slots: &SlotSet, course: &mut Course) {
+        let left = look.at.left.len() + look.at.between.len();
+        let sends = matches!(next, Next::Wait(said) if self.dialect.may_last(said));
+        if left != course.left || sends {
+            (course.left, course.quiet) = (left, Instant::now());
+            return self.job.waits.say(self.job.action.id, None);
+        }
+        let why = match next {
+            Next::Wait(said) => format!("their task does not come on: {said}"),
+            Next::Settle => UNHEARD.to_owned(),
+            Next::Start if course.refusals > 0 => course.refused.clone(),
+            Next::Start if course.failures.count > 0 => format!("it failed: {}", course.failures.message),
+            Next::Start | Next::Cancel(..) | Next::Done => return,
+        };
+        advice::tell(self.job, course.quiet, || self.told(slots, &why));
     }
 
     async fn look(&self, slots: &SlotSet, course: &mut Course) -> Result<Option<Look>, Fault> {

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::fixture::topology_from;
+use super::fixture::{PATIENCE, key_in, topology_from};
 use crate::domain::{Action, ActionId, ActionKind, ClusterName, DriverKind, PlanId, ShardId, SlotRange};
 use crate::driver::redis::atomic::Dialect;
 use crate::driver::redis::{Links, Redis, Settings};
@@ -118,6 +118,11 @@ fn answer(world: &mut World, me: usize, words: &[String]) -> String {
         ["ROLE"] => array(&[bulk("master"), ":0\r\n".to_owned(), array(&[])]),
         ["INFO", ..] => bulk("run_id:0123456789\r\n"),
         ["CLUSTER", "COUNTKEYSINSLOT", _] => ":0\r\n".to_owned(),
+        // One key in each slot, of a million bytes.
+        ["CLUSTER", "GETKEYSINSLOT", slot, _] => {
+            array(&[bulk(std::str::from_utf8(&key_in(slot.parse().unwrap(), 0)).unwrap())])
+        }
+        ["MEMORY", "USAGE", ..] => ":1000000\r\n".to_owned(),
         ["CLUSTER", "HELP"] => {
             let line = match world.dialect {
                 Some(Dialect::Valkey) => "MIGRATESLOTS SLOTSRANGE <start> <end> NODE <id>",
@@ -202,6 +207,10 @@ fn start(
 
 /// The driver asked to move the slots 0-3 and 5-9.
 async fn moved(world: &Shared) -> Result<(), DriverError> {
+    Redis::new(Arc::new(Links::new(Settings::default()))).execute(&job(world)).await
+}
+
+fn job(world: &Shared) -> Job {
     let topology = topology_from(&nodes(&world.lock().unwrap(), 0));
     let range = |text: &str| text.parse::<SlotRange>().unwrap();
     let kind = ActionKind::MoveSlots {
@@ -209,7 +218,7 @@ async fn moved(world: &Shared) -> Result<(), DriverError> {
         to: ShardId::new(TARGET).unwrap(),
         ranges: vec![range("0-3"), range("5-9")],
     };
-    let job = Job {
+    Job {
         cluster: ClusterName::new("main").unwrap(),
         plan: PlanId::new("p-1").unwrap(),
         action: Action { id: ActionId(1), kind },
@@ -221,8 +230,7 @@ async fn moved(world: &Shared) -> Result<(), DriverError> {
         ending: false,
         lease: Lease::new(1, || true),
         waits: crate::driver::Waits::default(),
-    };
-    Redis::new(Arc::new(Links::new(Settings::default()))).execute(&job).await
+    }
 }
 
 fn all() -> BTreeSet<u16> {
@@ -325,6 +333,51 @@ async fn a_part_that_arrived_is_for_a_person() {
     assert!(matches!(moved(&world).await.unwrap_err(), DriverError::Open(_)));
     let asked = world.lock().unwrap().asked.clone();
     assert_eq!(asked.last().unwrap(), &format!("source: CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 5 9 NODE {TARGET}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_its_turn_is_told_and_given_up_when_the_rollout_ends() {
+    let world = start(Some(Dialect::Valkey), |tasks, moved, looks| {
+        if let (Some(task), 2..) = (tasks.last_mut(), looks) {
+            task.state = "success";
+            moved.extend(all());
+        }
+    });
+    let driver = Redis::new(Arc::new(Links::new(Settings::default())));
+    let mut job = job(&world);
+    job.limits.bytes_per_second = Some(10_000);
+    driver.execute(&job).await.unwrap();
+    // All of it goes back, and is to come again: nine million bytes are to be waited for first.
+    world.lock().unwrap().moved.clear();
+    let ends = async {
+        job.waits.changed().await;
+        let (_, told) = job.waits.first().unwrap();
+        job.waits.end();
+        told
+    };
+    let both = async { tokio::join!(driver.execute(&job), ends) };
+    let (answer, told) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    let words: Vec<&str> = told.split_whitespace().collect();
+    assert!(words[4].parse::<u64>().is_ok_and(|seconds| (800..=900).contains(&seconds)), "{told}");
+    assert!(told.ends_with("s: the plan allows 10000 bytes a second"), "{told}");
+    let why = "the rollout was ended before its turn came (bytes_per_second)";
+    assert_eq!(answer, Err(DriverError::Halt(why.to_owned())));
+    assert_eq!(job.waits.first(), None, "it waits no more");
+    assert_eq!(world.lock().unwrap().asked.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_come_on_is_told_long_before_it_is_given_up() {
+    let world = start(Some(Dialect::Valkey), |_, _, _| {});
+    let (job, driver) = (job(&world), Redis::new(Arc::new(Links::new(Settings::default()))));
+    let told = async {
+        tokio::select! {
+            answer = driver.execute(&job) => panic!("{answer:?}"),
+            () = job.waits.changed() => job.waits.first().unwrap().1,
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, told).await.unwrap();
+    assert!(told.contains("their task does not come on: connecting; do: "), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

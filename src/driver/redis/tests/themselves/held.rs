@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::super::binaries::that_move_slots;
-use super::super::fixture::{Cluster, driver};
+use super::super::fixture::{Cluster, PATIENCE, driver};
 use super::{assert_there, cluster, fill, states, tasks};
 use crate::driver::redis::Settings;
 use crate::driver::redis::atomic::Dialect;
@@ -193,7 +195,15 @@ async fn what_does_not_come_on_is_told_and_ended_with_the_rollout() {
         fill(&cluster.servers[0], 500..=503);
         let job = cluster.job(&topology, 0, 3, &[(500, 503)]);
         Hold::Replicating.set(&cluster, true);
-        let answer = cluster.execute(&job).await;
+        let told = async {
+            job.waits.changed().await;
+            (job.waits.first(), std::time::Instant::now())
+        };
+        let both = async { tokio::join!(told, async { (cluster.execute(&job).await, std::time::Instant::now()) }) };
+        let ((told, told_at), (answer, answered_at)) = timeout(PATIENCE, both).await.expect("it is told");
+        let (_, told) = told.expect("what it waits for");
+        assert!(told.contains("slots 500-503 by themselves: their task does not come on: waiting-to-pause"), "{told}");
+        assert!(told_at < answered_at, "long before it is given up");
         let Err(DriverError::Open(why)) = answer else { panic!("{answer:?}") };
         assert!(
             why.contains("slots 500-503 by themselves: their task does not come on: waiting-to-pause; do: "),

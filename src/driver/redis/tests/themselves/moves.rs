@@ -106,6 +106,41 @@ async fn many_jobs_of_one_source_and_of_one_target_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tasks_start_as_far_apart_as_their_bytes_take() {
+    for (dialect, binary) in that_move_slots("tasks_start_as_far_apart_as_their_bytes_take") {
+        let (cluster, topology) = cluster(&binary, 0);
+        let mut connection = cluster.servers[0].connect().unwrap();
+        // Of 450 keys only some are measured; each slot has about 450 KB.
+        for slot in 400..=405 {
+            for number in 0..450 {
+                cmd("SET").arg(key_in(slot, number)).arg(vec![7_u8; 1000]).exec(&mut connection).unwrap();
+            }
+        }
+        let driver = driver(Settings::default());
+        let jobs: Vec<_> = [400, 402, 404]
+            .iter()
+            .map(|first| {
+                let mut job = cluster.job(&topology, 0, 3, &[(*first, *first + 1)]);
+                job.limits.bytes_per_second = Some(900_000);
+                job
+            })
+            .collect();
+        let begun = std::time::Instant::now();
+        for answer in futures::future::join_all(jobs.iter().map(|job| driver.execute(job))).await {
+            answer.unwrap();
+        }
+        // The third one has waited for the first two: each takes a second, without what a key takes beside its value.
+        assert!(begun.elapsed() >= std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+        for slot in 400..=405 {
+            cluster.assert_owned(slot, 3);
+        }
+        if dialect == Dialect::Valkey {
+            assert_eq!(done(&cluster, dialect, (0, 3)).len(), 3, "each once");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_opened_by_hand_is_ended_by_hand() {
     for (dialect, binary) in that_move_slots("what_was_opened_by_hand_is_ended_by_hand") {
         let (cluster, topology) = cluster(&binary, 0);
