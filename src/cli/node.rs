@@ -128,7 +128,8 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
     if let NodeCommand::Add(args) = command {
         return add(&args, settings);
     }
-    let api = Api::open(settings)?;
+    let removes = matches!(command, NodeCommand::Remove(_));
+    let api = if removes { Api::open(&settings.for_nodes())? } else { Api::open(settings)? };
     let cluster = &api.cluster;
     match command {
         NodeCommand::Add(_) => unreachable!("answered above"),
@@ -169,8 +170,9 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
 }
 
 fn add(args: &AddArgs, settings: &Settings) -> Result<(), Fault> {
-    let body = asked(args)?;
-    let api = Api::open(settings)?;
+    let mut body = asked(args)?;
+    let api = Api::open(&settings.for_nodes())?;
+    body.replica_of = args.replica_of.as_deref().map(|text| api.shard(text)).transpose()?;
     answer(&api.call(api.cluster.add_node(&body))?, "is added", settings)
 }
 

@@ -16,6 +16,8 @@ const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7373";
 /// The cluster a fresh controller has.
 const DEFAULT_CLUSTER: &str = "default";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than a controller waits for nodes.
+const NODES_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Options of every command that talks to a controller, as typed.
 #[derive(Args, Clone, Debug, Default)]
@@ -113,6 +115,8 @@ pub struct Settings {
     pub tls: Tls,
     /// Longest wait for an answer.
     pub timeout: Duration,
+    /// Whether a person has said so.
+    timeout_given: bool,
     /// Where output goes.
     pub output: Output,
     /// Prompts are answered with yes.
@@ -157,6 +161,14 @@ pub struct Shown {
 }
 
 impl Settings {
+    /// The same for what nodes are asked to do before there is an answer: they come to know and to forget each other in their
+    /// own time.
+    #[must_use]
+    pub fn for_nodes(&self) -> Self {
+        let timeout = if self.timeout_given { self.timeout } else { NODES_TIMEOUT };
+        Self { timeout, ..self.clone() }
+    }
+
     /// Resolves the settings.
     ///
     /// # Errors
@@ -177,6 +189,7 @@ impl Settings {
             (None, Some(text)) => Color::from_str(text, false).map_err(|why| invalid("color", why))?,
             (None, None) => Color::Auto,
         };
+        let timeout_given = args.timeout.is_some() || file.timeout.is_some();
         let timeout = match (args.timeout, &file.timeout) {
             (Some(timeout), _) => timeout,
             (None, Some(text)) => duration(text).map_err(|why| invalid("timeout", why))?,
@@ -197,6 +210,7 @@ impl Settings {
             token,
             tls,
             timeout,
+            timeout_given,
             output,
             yes: args.yes,
             verbose: args.verbose,

@@ -130,7 +130,7 @@ pub fn rollout(
     let runs = rollout.state == RolloutState::Running;
     let waits_until = opens_at(&plan.limits.windows, now).filter(|_| runs).map(Into::into);
     let actions = plan.body.actions.iter().map(|action| RolloutAction::new(action, rollout)).filter(shown).collect();
-    let (cause, advice) = crate::wire::told(rollout.cause.as_deref());
+    let (cause, advice) = crate::wire::told(rollout.cause.as_deref(), rollout);
     RolloutView {
         plan: plan.id.clone(),
         state: rollout.state,

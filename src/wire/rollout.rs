@@ -169,10 +169,11 @@ impl ThrottleRequest {
     }
 }
 
-/// A reason, and what to do about it.
+/// A reason, and what to do about it: of a rollout that has ended nothing that is done with one that is under way.
 #[must_use]
-pub fn told(reason: Option<&str>) -> (Option<String>, Option<String>) {
+pub fn told(reason: Option<&str>, rollout: &Rollout) -> (Option<String>, Option<String>) {
     let Some((why, advice)) = reason.map(split_advice) else { return (None, None) };
+    let advice = advice.filter(|advice| !(rollout.state.is_final() && advice.contains("rollout ")));
     (Some(why.to_owned()), advice.map(str::to_owned))
 }
 
@@ -181,7 +182,7 @@ impl RolloutAction {
     #[must_use]
     pub fn new(action: &Action, rollout: &Rollout) -> Self {
         let progress = rollout.actions.get(&action.id);
-        let (error, advice) = told(progress.and_then(|progress| progress.error.as_deref()));
+        let (error, advice) = told(progress.and_then(|progress| progress.error.as_deref()), rollout);
         Self {
             action: action.into(),
             state: progress.map_or(ActionStatus::Pending, |progress| progress.state.into()),

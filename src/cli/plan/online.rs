@@ -39,7 +39,11 @@ pub fn create(args: &CreateArgs, settings: &Settings) -> Result<(), Fault> {
         reason: reason::text(args.reason.as_deref())?,
         ..PlanRequest::default()
     };
-    let api = Api::open(settings)?;
+    let api = if body.add.is_empty() { Api::open(settings)? } else { Api::open(&settings.for_nodes())? };
+    for node in &mut body.add {
+        // One that is not there yet may be another one's of the same plan.
+        node.replica_of = node.replica_of.take().map(|shard| api.shard(shard.as_str()).unwrap_or(shard));
+    }
     body.drain = args.drain.iter().map(|text| api.node(text)).collect::<Result<_, _>>()?;
     body.drain_shards = args.drain_shard.iter().map(|text| api.shard(text)).collect::<Result<_, _>>()?;
     body.reweight = reweight(&args.weight, &api)?;

@@ -49,11 +49,15 @@ async fn a_slot_in_flight_that_a_third_node_got_is_shown_and_does_not_hold_an_ab
     assert!(shown.contains(&format!("\n      do: {back}")), "{shown}");
 
     stage.member.post(&format!("{path}/abort"), json!({})).await.expect(200);
-    eventually("aborted", || async {
+    let ended = eventually("aborted", || async {
         let rollout = stage.member.get(&path).await.expect(200);
-        (rollout["state"] == "aborted").then_some(())
+        (rollout["state"] == "aborted").then_some(rollout)
     })
     .await;
+    // What is done with a rollout that is under way is not told of one that has ended.
+    let advice = |of: &Value| of["advice"].as_str().unwrap_or_default().to_owned();
+    let mut all = ended["actions"].as_array().unwrap().iter().map(advice).chain([advice(&ended)]);
+    assert!(all.all(|advice| !advice.contains("rollout ")), "{ended}");
     assert_eq!(stage.cluster.open_slots(), Vec::<String>::new());
     // The table's word stands, and nothing was overwritten: a repair is reviewed like any plan.
     stage.until_drift(&["foreign-claim"]).await;
