@@ -57,7 +57,7 @@ impl Journal {
 }
 
 /// What to write before anything moves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub keys: u32,
     pub big_mb: u32,

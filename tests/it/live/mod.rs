@@ -9,6 +9,7 @@ pub mod keys;
 pub mod load;
 mod own;
 mod proof;
+mod report;
 pub mod resp;
 mod scene;
 pub mod server;

@@ -2,13 +2,14 @@
 //! source or the target at every step of the protocol.
 //!
 //! `make proof` runs all of it on 200,000 keys; `make test` a part of it on fewer (`SLOTKEEPER_PROOF_KEYS`,
-//! `SLOTKEEPER_PROOF_BIG_MB`, `SLOTKEEPER_PROOF_ALL`).
+//! `SLOTKEEPER_PROOF_BIG_MB`, `SLOTKEEPER_PROOF_ALL`, `SLOTKEEPER_PROOF_PART`).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::load::Size;
+use super::report::{Case, part};
 use super::scene::{Party, Scene};
 use super::server::Options;
 
@@ -58,10 +59,11 @@ pub fn all() -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_lost_by_adding_draining_and_rebalancing() {
-    add_drain_and_rebalance(&size(20_000, 5), &patient()).await;
+    add_drain_and_rebalance("Redis", &size(20_000, 5), &patient()).await;
 }
 
-pub async fn add_drain_and_rebalance(size: &Size, options: &Options) {
+pub async fn add_drain_and_rebalance(server: &str, size: &Size, options: &Options) {
+    let case = Case::begin(format!("{server}: add, drain, rebalance; the controller killed"), size, (1, 1));
     let mut scene = Scene::begin(size, options, None).await;
     // The whole way round, or some slots of each.
     let (some, drained) =
@@ -86,7 +88,7 @@ pub async fn add_drain_and_rebalance(size: &Size, options: &Options) {
     tokio::time::sleep(PAUSE).await;
     scene.cluster.servers[2].signal("CONT");
     scene.until_succeeded(&plan).await;
-    scene.end().await;
+    case.held(scene.end().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,9 +99,11 @@ async fn no_key_is_lost_whoever_dies_at_whichever_step() {
     } else {
         SOME.to_vec()
     };
-    for (party, place) in cases {
-        let begun = Instant::now();
-        let mut scene = Scene::begin(&size(6000, 0), &Options::default(), Some(place)).await;
+    let (size, (all, cases)) = (size(6000, 0), part(cases));
+    let options = if size.big_mb > 0 { patient() } else { Options::default() };
+    for (number, (party, place)) in cases {
+        let case = Case::begin(format!("Redis: {party:?} killed {place}"), &size, (number, all));
+        let mut scene = Scene::begin(&size, &options, Some(place)).await;
         // Draining has one source, adding one target.
         let (request, server) = if party == Party::Source {
             (json!({"drain": [scene.cluster.servers[0].id()], "goal": {"kind": "budget", "max_moves": 400}}), 0)
@@ -110,7 +114,6 @@ async fn no_key_is_lost_whoever_dies_at_whichever_step() {
         let plan = scene.start(request).await;
         scene.strike(party, server).await;
         scene.until_succeeded(&plan).await;
-        scene.end().await;
-        println!("{party:?} died at {place}: nothing is lost ({:.1?})", begun.elapsed());
+        case.held(scene.end().await);
     }
 }

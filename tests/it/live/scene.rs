@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -12,6 +13,7 @@ use super::super::harness::{Group, Member, PATIENCE, Setting, eventually};
 use super::audit::audit;
 use super::cluster::Cluster;
 use super::load::{Journal, Load, Size, fill};
+use super::report::Shown;
 use super::server::Options;
 
 const CLUSTER: &str = "/v1/clusters/default";
@@ -30,8 +32,8 @@ pub struct Scene {
     pub group: Group,
     journal: Arc<Journal>,
     load: Option<Load>,
-    /// How often a blocked rollout was told to go on.
-    pub resumed: usize,
+    /// What it has shown so far.
+    shown: Shown,
     folder: TempDir,
 }
 
@@ -50,7 +52,7 @@ impl Scene {
         }
         let group = Group::start_with(folder.path(), &[0, 1, 2], &setting).await;
         let load = Load::start(&cluster.addresses(), &cluster.options.access, &journal);
-        let scene = Self { cluster, group, journal, load: Some(load), resumed: 0, folder };
+        let scene = Self { cluster, group, journal, load: Some(load), shown: Shown::default(), folder };
         scene.adopt().await;
         scene
     }
@@ -166,12 +168,14 @@ impl Scene {
             let rollout = self.rollout(plan).await.unwrap_or_default();
             match rollout["state"].as_str() {
                 Some("succeeded") => {
-                    let slots = &rollout["progress"]["slots_done"];
+                    let slots = rollout["progress"]["slots_done"].as_u64().unwrap();
                     println!("{slots} slots moved in {:.1?}", begun.elapsed());
+                    self.shown.slots += slots;
+                    self.shown.rollouts += begun.elapsed();
                     return;
                 }
                 Some("blocked") => {
-                    self.resumed += 1;
+                    self.shown.resumed += 1;
                     let path = format!("{CLUSTER}/plans/{plan}/rollout/resume");
                     // Refused when it has gone on by itself meanwhile.
                     drop(self.member().request(Method::POST, &path, Some(json!({}))).await);
@@ -192,7 +196,7 @@ impl Scene {
     }
 
     /// Stops the load and reads everything back. The table of the controllers is that of the servers.
-    pub async fn end(mut self) {
+    pub async fn end(mut self) -> Shown {
         self.until_written(100).await;
         let counts = self.load.take().expect("it runs").stop();
         audit(&self.cluster, &self.journal);
@@ -209,7 +213,8 @@ impl Scene {
             agree.then_some(())
         })
         .await;
-        println!("{counts:?}, blocked and resumed {} times", self.resumed);
+        println!("{counts:?}, blocked and resumed {} times", self.shown.resumed);
+        Shown { acked: counts.acked.load(Ordering::Relaxed), ..self.shown }
     }
 }
 

@@ -2,12 +2,11 @@
 //! controller, the source or the target in every state of a move. Left out, with a word, where there is none
 //! (`SLOTKEEPER_TEST_VALKEY`); `make test` installs one.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use super::cluster::Cluster;
 use super::proof::{add_drain_and_rebalance, all, patient, size};
+use super::report::{Case, part};
 use super::resp::Reply;
 use super::scene::{Party, Scene};
 use super::server::{Options, Server, valkey};
@@ -76,9 +75,11 @@ async fn no_key_is_lost_whoever_dies_while_servers_move_slots() {
     } else {
         SOME.to_vec()
     };
-    for (party, (place, hold)) in cases {
-        let begun = Instant::now();
-        let mut scene = Scene::begin(&size(6000, 0), &options, Some(place)).await;
+    let (size, (all, cases)) = (size(6000, 0), part(cases));
+    for (number, (party, (place, hold))) in cases {
+        let state = hold.map_or(String::new(), |(_, state)| format!(" {state}"));
+        let case = Case::begin(format!("Valkey: {party:?} killed {place}{state}"), &size, (number, all));
+        let mut scene = Scene::begin(&size, &options, Some(place)).await;
         let (request, server) = if party == Party::Source {
             // Draining has one source, adding one target.
             (json!({"drain": [scene.cluster.servers[0].id()], "goal": {"kind": "budget", "max_moves": 400}}), 0)
@@ -95,13 +96,12 @@ async fn no_key_is_lost_whoever_dies_while_servers_move_slots() {
             running(&scene.cluster).any(|server| in_state(server, "success")),
             "no server has moved a slot by itself"
         );
-        scene.end().await;
-        println!("{party:?} died at {place}, {hold:?}: nothing is lost ({:.1?})", begun.elapsed());
+        case.held(scene.end().await);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_lost_by_adding_draining_and_rebalancing_valkey() {
     let Some(binary) = valkey("no_key_is_lost_by_adding_draining_and_rebalancing_valkey") else { return };
-    add_drain_and_rebalance(&size(6_000, 1), &Options { binary, ..patient() }).await;
+    add_drain_and_rebalance("Valkey", &size(6_000, 1), &Options { binary, ..patient() }).await;
 }
