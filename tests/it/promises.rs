@@ -1,4 +1,5 @@
-//! `docs/consistency.md` and `docs/planner.md` name the tests that hold what they promise: each of them is there.
+//! `docs/consistency.md`, `docs/planner.md` and `docs/redis-protocol.md` name the tests that hold what they promise: each
+//! of them is there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,4 +68,34 @@ fn every_claim_of_the_planner_has_a_test_that_is_there() {
         let missing = quoted(tests).find(|name| !code.contains(&format!("fn {name}(")));
         assert_eq!(missing, None, "{claim}: there is no such test");
     }
+}
+
+#[test]
+fn every_cell_about_moving_slots_has_a_test_that_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/redis-protocol.md")).unwrap();
+    let code = sources(&root.join("tests/it")) + &sources(&root.join("src"));
+    let is_test =
+        |name: &&str| name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c));
+    let (mut cells, mut missing) = (0, Vec::new());
+    for (heading, columns, held_in) in [
+        ("Crashes", 4, 1..4),
+        ("Never", 2, 1..2),
+        ("Replies", 3, 2..3),
+        ("Servers that move slots by themselves", 2, 1..2),
+        ("Leaders that are deposed", 2, 1..2),
+    ] {
+        for row in table(&page, heading) {
+            assert_eq!(row.len(), columns, "{heading}: {row:?}");
+            for cell in &row[held_in.clone()] {
+                cells += 1;
+                let names: Vec<&str> = quoted(cell).filter(is_test).filter(|name| *name != "big_key_bytes").collect();
+                assert!(!names.is_empty(), "{heading}: {}: no test is named", row[0]);
+                missing
+                    .extend(names.into_iter().filter(|name| !code.contains(&format!("fn {name}("))).map(str::to_owned));
+            }
+        }
+    }
+    assert!(cells >= 45, "{cells} cells");
+    assert!(missing.is_empty(), "there is no such test: {missing:#?}");
 }
