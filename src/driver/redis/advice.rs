@@ -91,7 +91,8 @@ pub(super) const TOLD_AFTER: Duration = Duration::from_secs(4);
 /// Says what an action waits for, if it has done so for a while.
 pub(super) fn tell(job: &Job, since: Instant, why: impl FnOnce() -> String) {
     if since.elapsed() >= TOLD_AFTER {
-        let why = and_then(job, DriverError::Open(why())).to_string();
+        let next = if job.ending { "; the rollout ends by itself then" } else { "; it goes on by itself" };
+        let why = with(&why(), Some(LOOK), next);
         job.waits.say(job.action.id, Some(why));
     }
 }
@@ -99,19 +100,23 @@ pub(super) fn tell(job: &Job, since: Instant, why: impl FnOnce() -> String) {
 /// What then becomes of the rollout.
 pub(super) fn and_then(job: &Job, error: DriverError) -> DriverError {
     let next = if job.ending { "; the rollout ends by itself then" } else { ", then rollout resume" };
-    let with = |why: &str, or_else: Option<&str>| {
-        let (reason, advice) = split_advice(why);
-        match advice.or(or_else) {
-            Some(advice) if advice.contains("rollout ") => advised(reason, advice),
-            Some(advice) => advised(reason, &format!("{advice}{next}")),
-            None => reason.to_owned(),
-        }
-    };
-    let look = Some("cluster check tells how the nodes stand");
     match error {
-        DriverError::Open(why) => DriverError::Open(with(&why, look)),
-        DriverError::Pause(why) => DriverError::Pause(with(&why, look)),
-        DriverError::Halt(why) if !job.ending => DriverError::Halt(with(&why, None)),
+        DriverError::Open(why) => DriverError::Open(with(&why, Some(LOOK), next)),
+        DriverError::Pause(why) => DriverError::Pause(with(&why, Some(LOOK), next)),
+        DriverError::Halt(why) if !job.ending => DriverError::Halt(with(&why, None, next)),
         error @ (DriverError::Halt(_) | DriverError::Retry(_) | DriverError::Abort(_)) => error,
+    }
+}
+
+/// Where no other advice is known.
+const LOOK: &str = "cluster check tells how the nodes stand";
+
+/// A reason with its advice, or another one, and what then becomes of the rollout where that is not said.
+fn with(why: &str, or_else: Option<&str>, next: &str) -> String {
+    let (reason, advice) = split_advice(why);
+    match advice.or(or_else) {
+        Some(advice) if advice.contains("rollout ") => advised(reason, advice),
+        Some(advice) => advised(reason, &format!("{advice}{next}")),
+        None => reason.to_owned(),
     }
 }
