@@ -30,6 +30,6 @@ async fn a_node_that_stands_still_every_other_second_loses_no_key_and_no_epoch_i
     let (spent, actions) = (scene.epoch().await - before, scene.actions(&plan).await);
     // The plan with its node, and of each action its beginning and its end.
     assert!(spent <= 2 + 2 * actions, "{spent} epochs for {actions} actions");
-    assert_eq!(scene.resumed, 0, "nobody had to look after it");
+    assert_eq!(scene.resumed(), 0, "nobody had to look after it");
     scene.end().await;
 }

@@ -72,6 +72,11 @@ impl Scene {
         json!({"host": "127.0.0.1", "port": self.cluster.servers[index].port})
     }
 
+    /// How often a blocked rollout was told to go on.
+    pub const fn resumed(&self) -> usize {
+        self.shown.resumed
+    }
+
     /// Removes a node that owns nothing, and ends its server.
     pub async fn remove(&mut self, server: usize) {
         let path = format!("{CLUSTER}/nodes/{}", self.cluster.servers[server].id());
