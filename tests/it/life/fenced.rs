@@ -39,7 +39,9 @@ async fn release(folder: &Path) -> Infallible {
 }
 
 async fn post(member: &Member, cluster: &Cluster, server: usize) -> u16 {
-    member.post(&format!("{CLUSTER}/nodes"), add(cluster, server)).await.status.as_u16()
+    // Once: who is told to ask again is answered by the next leader, who stands at the place as well.
+    let body = Some(add(cluster, server));
+    member.request(reqwest::Method::POST, &format!("{CLUSTER}/nodes"), body).await.unwrap().status.as_u16()
 }
 
 async fn remove(member: &Member, id: &str) -> u16 {
@@ -108,9 +110,13 @@ async fn a_leader_that_stood_still_before_a_meeting_or_a_farewell_lets_it_be() {
             let stopped = Instant::now();
             let others = [(leader + 1) % 3, (leader + 2) % 3];
             eventually("another one leads", || async {
-                let status = group.members[others[0]].get("/v1/status").await.body;
-                let leads = status["leader"].as_u64().and_then(|id| usize::try_from(id).ok())?;
-                (leads != leader + 1).then_some(())
+                for other in others {
+                    let status = group.members[other].get("/v1/status").await.body;
+                    if status["role"] == "leader" {
+                        return Some(());
+                    }
+                }
+                None
             })
             .await;
             sleep(STILL.saturating_sub(stopped.elapsed())).await;

@@ -43,11 +43,18 @@ impl<'a> Server<'a> {
     /// One command that changes something: as the user of the leader's term, where there is one, and only while it leads.
     /// `place`: where the tests of the whole controller stop before it.
     pub async fn order(&self, mandate: &Mandate, words: &[&str], place: &'static str) -> Result<Value, NodesError> {
-        let link = self.links.shared_at(Some(&mandate.cluster), &self.address.host, self.address.port).await;
-        let link = link.map_err(|error| told(&error))?;
-        self.links.settings().failpoints.reach(place).await;
-        mandate.holds().await?;
-        self.answered(link.ask(&command(words), ANSWER_TIME).await, words)
+        let mut again = true;
+        loop {
+            let link = self.links.shared_at(Some(&mandate.cluster), &self.address.host, self.address.port).await;
+            let link = link.map_err(|error| told(&error))?;
+            self.links.settings().failpoints.reach(place).await;
+            mandate.holds().await?;
+            match link.ask(&command(words), ANSWER_TIME).await {
+                // It was started anew since it was last commanded: what is said twice is as good as said once.
+                Err(LinkError::Lost { .. }) if std::mem::take(&mut again) => {}
+                reply => return self.answered(reply, words),
+            }
+        }
     }
 
     /// Many commands, and what it said to each.

@@ -158,7 +158,6 @@ async fn a_key_that_a_new_primary_still_has_is_one_when_equal_and_a_persons_busi
     cluster.servers[2].ask(&["CLUSTER", "SETSLOT", "700", "IMPORTING", source.as_str()]);
     cluster.servers[0].ask(&["CLUSTER", "SETSLOT", "700", "MIGRATING", target.as_str()]);
     cluster.wait("the replica has it all", || cluster.servers[0].number(&["WAIT", "1", "1000"]) >= 1);
-    let now = cluster.fail_over(0);
     let there = |number: usize, value: &[u8]| {
         let mut connection = cluster.servers[2].connect().unwrap();
         cmd("ASKING").exec(&mut connection).unwrap();
@@ -166,6 +165,7 @@ async fn a_key_that_a_new_primary_still_has_is_one_when_equal_and_a_persons_busi
     };
     there(3, &[7_u8; 1000]);
     there(4, b"written after it was given away");
+    let now = cluster.fail_over(0);
     let answer = cluster.execute(&job).await;
     let Err(DriverError::Open(why)) = answer else { panic!("{answer:?}") };
     let key = String::from_utf8(key_in(SLOT, 4)).unwrap();

@@ -338,7 +338,9 @@ async fn a_part_that_arrived_is_for_a_person() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_its_turn_is_told_and_given_up_when_the_rollout_ends() {
     let world = start(Some(Dialect::Valkey), |tasks, moved, looks| {
-        if let (Some(task), 2..) = (tasks.last_mut(), looks) {
+        if let (Some(task), 2..) = (tasks.last_mut(), looks)
+            && task.state != "success"
+        {
             task.state = "success";
             moved.extend(all());
         }
@@ -362,7 +364,6 @@ async fn what_waits_for_its_turn_is_told_and_given_up_when_the_rollout_ends() {
     assert!(told.ends_with("s: the plan allows 10000 bytes a second"), "{told}");
     let why = "the rollout was ended before its turn came (bytes_per_second)";
     assert_eq!(answer, Err(DriverError::Halt(why.to_owned())));
-    assert_eq!(job.waits.first(), None, "it waits no more");
     assert_eq!(world.lock().unwrap().asked.len(), 1);
 }
 
