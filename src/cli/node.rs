@@ -128,8 +128,8 @@ pub fn run(command: NodeCommand, settings: &Settings) -> Result<(), Fault> {
     if let NodeCommand::Add(args) = command {
         return add(&args, settings);
     }
-    let removes = matches!(command, NodeCommand::Remove(_));
-    let api = if removes { Api::open(&settings.for_nodes())? } else { Api::open(settings)? };
+    let forgets = matches!(command, NodeCommand::Remove(_));
+    let api = if forgets { Api::open(&settings.for_nodes())? } else { Api::open(settings)? };
     let cluster = &api.cluster;
     match command {
         NodeCommand::Add(_) => unreachable!("answered above"),

@@ -20,7 +20,7 @@ use super::machine::Replica;
 use super::membership::{self, Turn};
 use super::network::{PeerError, Peers};
 use super::rounds::Rounds;
-use super::rpc::Contact;
+use super::rpc::{Contact, Member};
 use super::store::Store;
 use super::types::{Core, Types};
 use super::{COMMAND_MAX_BYTES, Committed, FatalHook, RaftError, Standing, Status, codec};
@@ -72,16 +72,9 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn new(
-        core: Core,
-        store: Store,
-        replica: Arc<Replica>,
-        peers: Peers,
-        acquaintance: Arc<Acquaintance>,
-        contact: Arc<Contact>,
-        turn: Turn,
-        errands: Errands,
-    ) -> Self {
+    /// Shares with the peer listener what it needs.
+    pub(super) fn new(store: Store, member: Member) -> Self {
+        let Member { core, acquaintance, contact, peers, replica, turn, errands } = member;
         Self {
             core,
             turn,

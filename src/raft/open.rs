@@ -20,7 +20,7 @@ use super::machine::{Machine, Replica};
 use super::membership::Turn;
 use super::network::Peers;
 use super::purge;
-use super::rpc::{self, Contact};
+use super::rpc;
 use super::runtime::random_bits;
 use super::store::{Disk, Identity, Loaded, Store};
 use super::transport::{Http, Transport};
@@ -380,19 +380,17 @@ impl Raft {
         let core = Core::new(id, core_config, network.clone(), store.clone(), machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
-        let (contact, turn, errands) = (Arc::new(Contact::default()), Turn::default(), Errands::default());
         let member = rpc::Member {
             core: core.clone(),
-            acquaintance: Arc::clone(&acquaintance),
-            contact: contact.clone(),
+            acquaintance,
+            contact: Arc::default(),
             peers: network.clone(),
-            replica: Arc::clone(&replica),
-            turn: Arc::clone(&turn),
-            errands: errands.clone(),
+            replica,
+            turn: Turn::default(),
+            errands: Errands::default(),
         };
-        let purging = purge::tend(core.clone(), Arc::clone(&network.outgoing), config.tuning.entries_kept);
-        let inner = Inner::new(core, store, replica, network, acquaintance, contact, turn, errands);
-        let raft = Self::start(inner, first, config.on_fatal);
+        let purging = purge::tend(core, Arc::clone(&network.outgoing), config.tuning.entries_kept);
+        let raft = Self::start(Inner::new(store, member.clone()), first, config.on_fatal);
         raft.spawn(purging);
         Ok((raft, rpc::router(member)))
     }

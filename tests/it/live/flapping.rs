@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 async fn a_node_that_stands_still_every_other_second_loses_no_key_and_no_epoch_is_spent_on_it() {
     // The servers themselves do not take it for dead: whether they would is theirs.
     let options = Options { node_timeout_ms: 15_000, ..Options::default() };
-    let mut scene = Scene::begin(&Size { keys: 6000, big_mb: 0 }, &options, None).await;
+    let mut scene = Scene::begin(Size { keys: 6000, big_mb: 0 }, &options, None).await;
     let node = scene.new_server();
     let before = scene.epoch().await;
     let plan = scene.start(json!({"add": [node], "goal": {"kind": "budget", "max_moves": 800}})).await;

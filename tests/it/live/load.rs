@@ -64,7 +64,7 @@ pub struct Size {
 }
 
 /// Fills an untroubled cluster, each key with its first version.
-pub fn fill(cluster: &Cluster, size: &Size) -> Arc<Journal> {
+pub fn fill(cluster: &Cluster, size: Size) -> Arc<Journal> {
     let end = SystemTime::now() + Duration::from_secs(7200);
     let brief = (0..size.keys / 100).map(|n| format!("brief {{{n}}}").into_bytes()).collect();
     let big =

@@ -21,7 +21,7 @@ fn start(folder: &Path, primaries: usize, replicas: usize, options: &Options) ->
 fn a_move_by_redis_cli_under_load_keeps_everything() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = start(folder.path(), 3, 0, &Options::default());
-    let journal = fill(&cluster, &SMALL);
+    let journal = fill(&cluster, SMALL);
     let load = Load::start(&cluster.addresses(), &cluster.options.access, &journal);
     cluster.add_server();
     cluster.meet_last();
@@ -43,7 +43,7 @@ fn a_move_by_redis_cli_under_load_keeps_everything() {
 fn the_audit_finds_what_is_lost_changed_doubled_or_left_open() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = start(folder.path(), 3, 0, &Options::default());
-    let journal = fill(&cluster, &SMALL);
+    let journal = fill(&cluster, SMALL);
     until("the brief keys have ended", || match faults(&cluster, &journal) {
         found if found.iter().all(|fault| fault.contains("never written and is there")) => Ok(()),
         found => Err(format!("{found:?}")),
@@ -108,7 +108,7 @@ fn clusters_with_replicas_passwords_and_tls_form() {
     let access = Access { user: None, password: Some("a secret".to_owned()), tls: true };
     let cluster = start(folder.path(), 3, 1, &Options { access, ..Options::default() });
     assert_eq!(cluster.primaries().len(), 3);
-    let journal = fill(&cluster, &Size { keys: 600, big_mb: 0 });
+    let journal = fill(&cluster, Size { keys: 600, big_mb: 0 });
     let refused = Access { tls: true, ..Access::default() };
     let mut stranger =
         super::resp::Connection::open(cluster.servers[0].address(), &refused, super::server::PATIENCE).unwrap();

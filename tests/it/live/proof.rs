@@ -59,10 +59,10 @@ pub fn all() -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_lost_by_adding_draining_and_rebalancing() {
-    add_drain_and_rebalance("Redis", &size(20_000, 5), &patient()).await;
+    add_drain_and_rebalance("Redis", size(20_000, 5), &patient()).await;
 }
 
-pub async fn add_drain_and_rebalance(server: &str, size: &Size, options: &Options) {
+pub async fn add_drain_and_rebalance(server: &str, size: Size, options: &Options) {
     let case = Case::begin(format!("{server}: add, drain, rebalance; the controller killed"), size, (1, 1));
     let mut scene = Scene::begin(size, options, None).await;
     // The whole way round, or some slots of each.
@@ -102,8 +102,8 @@ async fn no_key_is_lost_whoever_dies_at_whichever_step() {
     let (size, (all, cases)) = (size(6000, 0), part(cases));
     let options = if size.big_mb > 0 { patient() } else { Options::default() };
     for (number, (party, place)) in cases {
-        let case = Case::begin(format!("Redis: {party:?} killed {place}"), &size, (number, all));
-        let mut scene = Scene::begin(&size, &options, Some(place)).await;
+        let case = Case::begin(format!("Redis: {party:?} killed {place}"), size, (number, all));
+        let mut scene = Scene::begin(size, &options, Some(place)).await;
         // Draining has one source, adding one target.
         let (request, server) = if party == Party::Source {
             (json!({"drain": [scene.cluster.servers[0].id()], "goal": {"kind": "budget", "max_moves": 400}}), 0)

@@ -29,9 +29,9 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn begin(name: String, size: &Size, (number, all): (usize, usize)) -> Self {
+    pub fn begin(name: String, size: Size, (number, all): (usize, usize)) -> Self {
         println!("case {number} of {all}: {name}, {} keys …", size.keys);
-        Self { name, size: *size, begun: Instant::now(), shown: None }
+        Self { name, size, begun: Instant::now(), shown: None }
     }
 
     /// Nothing is lost.

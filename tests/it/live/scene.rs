@@ -40,7 +40,7 @@ pub struct Scene {
 impl Scene {
     /// Three primaries with keys, under load, and three controllers, each of which stops at the place in the protocol,
     /// where one is given, until told to go on.
-    pub async fn begin(size: &Size, options: &Options, hold_at: Option<&str>) -> Self {
+    pub async fn begin(size: Size, options: &Options, hold_at: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(folder.path(), 3, 0, options);
         let journal = fill(&cluster, size);

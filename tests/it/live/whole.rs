@@ -78,8 +78,8 @@ async fn no_key_is_lost_whoever_dies_while_servers_move_slots() {
     let (size, (all, cases)) = (size(6000, 0), part(cases));
     for (number, (party, (place, hold))) in cases {
         let state = hold.map_or(String::new(), |(_, state)| format!(" {state}"));
-        let case = Case::begin(format!("Valkey: {party:?} killed {place}{state}"), &size, (number, all));
-        let mut scene = Scene::begin(&size, &options, Some(place)).await;
+        let case = Case::begin(format!("Valkey: {party:?} killed {place}{state}"), size, (number, all));
+        let mut scene = Scene::begin(size, &options, Some(place)).await;
         let (request, server) = if party == Party::Source {
             // Draining has one source, adding one target.
             (json!({"drain": [scene.cluster.servers[0].id()], "goal": {"kind": "budget", "max_moves": 400}}), 0)
@@ -103,5 +103,5 @@ async fn no_key_is_lost_whoever_dies_while_servers_move_slots() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_lost_by_adding_draining_and_rebalancing_valkey() {
     let Some(binary) = valkey("no_key_is_lost_by_adding_draining_and_rebalancing_valkey") else { return };
-    add_drain_and_rebalance("Valkey", &size(6_000, 1), &Options { binary, ..patient() }).await;
+    add_drain_and_rebalance("Valkey", size(6_000, 1), &Options { binary, ..patient() }).await;
 }

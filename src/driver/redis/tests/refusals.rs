@@ -84,7 +84,7 @@ fn refusing(to: u16, words: &'static str, with: &'static str) -> (u16, Arc<Atomi
 
 /// Commands of this size come in one piece.
 fn relay((mut client, mut server): (TcpStream, TcpStream), words: &str, with: &str, done: &AtomicBool) {
-    let mut piece = [0; 64 * 1024];
+    let mut piece = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = client.read(&mut piece) {
         let text = String::from_utf8_lossy(&piece[..count]).replace("\r\n", " ");
         let plain: Vec<&str> = text.split(' ').filter(|word| !word.starts_with(['$', '*'])).collect();
