@@ -8,6 +8,7 @@ mod redis_servers;
 mod redis;
 mod run;
 mod telemetry;
+mod threads;
 
 pub use args::{DevArgs, LogFormat, ServeArgs, TetherArgs};
 pub use config::{Config, ConfigError, JoinConfig};

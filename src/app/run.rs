@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::future::select_all;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
@@ -28,6 +29,7 @@ use super::config::Config;
 use super::descriptors;
 use super::redis_servers::RedisServers;
 use super::telemetry;
+use super::threads::Threads;
 
 /// The configuration or the data directory cannot be used as given.
 const EXIT_CONFIGURATION: u8 = 2;
@@ -118,11 +120,11 @@ fn welcome(address: SocketAddr, data_dir: &str, redis: &[u16]) {
 }
 
 fn run(config: Config, started: impl FnOnce(SocketAddr)) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
+    let threads = match Threads::start() {
+        Ok(threads) => threads,
         Err(fault) => return fail(&anyhow::Error::new(fault).context("the runtime cannot start")),
     };
-    match runtime.block_on(carry(config, started)) {
+    match threads.serving.block_on(carry(config, threads.raft.handle(), started)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => fail(&fault),
     }
@@ -140,7 +142,7 @@ fn fail(fault: &anyhow::Error) -> ExitCode {
 }
 
 /// Starts everything, waits for a signal, stops everything: listeners first, the group last.
-async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
+async fn carry(config: Config, raft_thread: &Handle, started: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
     // First of all, so that a signal ends it in order from the first moment on.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -152,11 +154,11 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
     let listener = bind(config.listen).await?;
     let address = listener.local_addr()?;
     let peer_listener = match config.peer_listen {
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(raft_thread.spawn(bind(address)).await??),
         None => None,
     };
     let joined = join(&config).await?;
-    let (raft, peers) = Raft::open(raft_config(&config, joined)).await?;
+    let (raft, peers) = raft_thread.spawn(Raft::open(raft_config(&config, joined))).await??;
     let mut removed = raft.removed();
     let controller = Controller::new(raft);
     let (stop, stopping) = watch::channel(false);
@@ -173,7 +175,7 @@ async fn carry(config: Config, started: impl FnOnce(SocketAddr)) -> anyhow::Resu
         executor::spawn(controller.clone(), drivers, stopping.clone()),
     ];
     let (part, parting) = watch::channel(false);
-    let mut peers = tokio::spawn(async move {
+    let mut peers = raft_thread.spawn(async move {
         let limits = Limits { drain: PEERS_DRAIN, ..Limits::default() };
         match peer_listener {
             Some(listener) => listener::serve(listener, peers, limits, stopped(parting)).await,

@@ -315,9 +315,8 @@ impl Raft {
         let (store, loaded) = tokio::task::spawn_blocking(move || Store::open(&dir, hook))
             .await
             .map_err(|error| OpenError::Start(error.to_string()))??;
-        let transport = Http::new().map_err(|error| OpenError::Start(error.to_string()))?;
         let marked = Some(config.data_dir.clone());
-        let (kept, transport) = (store.clone(), Arc::new(transport));
+        let (kept, transport) = (store.clone(), Arc::new(Http::new()));
         let started = Self::with_store(config, id, core_config, store, loaded, transport, marked).await;
         if started.is_err() {
             kept.close().await;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use axum::http::{Request, Response};
 use futures::future::BoxFuture;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use reqwest::Body;
 
 /// Time to get a connection: on the network of a raft group a live peer answers at once.
@@ -40,28 +43,28 @@ pub trait Transport: Send + Sync {
     fn send(&self, lane: Lane, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, TransportError>>;
 }
 
-/// HTTP clients over TCP, one per lane.
+/// HTTP clients over TCP, one per lane: hyper's, since a request for every write leaves no time for what reqwest adds.
 pub(super) struct Http {
-    heartbeats: reqwest::Client,
-    entries: reqwest::Client,
-    snapshots: reqwest::Client,
-    forwards: reqwest::Client,
+    heartbeats: Client<HttpConnector, Body>,
+    entries: Client<HttpConnector, Body>,
+    snapshots: Client<HttpConnector, Body>,
+    forwards: Client<HttpConnector, Body>,
 }
 
 impl Http {
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
+    pub(super) fn new() -> Self {
         let client = |idle: usize| {
-            reqwest::Client::builder()
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .tls_certs_only([])
-                .connect_timeout(CONNECT_TIMEOUT)
+            let mut connector = HttpConnector::new();
+            connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+            connector.set_nodelay(true);
+            Client::builder(TokioExecutor::new())
                 // A peer that restarted leaves dead connections behind: keep few, and not for long.
                 .pool_max_idle_per_host(idle)
                 .pool_idle_timeout(Duration::from_secs(10))
-                .build()
+                .pool_timer(TokioTimer::new())
+                .build(connector)
         };
-        Ok(Self { heartbeats: client(1)?, entries: client(1)?, snapshots: client(1)?, forwards: client(64)? })
+        Self { heartbeats: client(1), entries: client(1), snapshots: client(1), forwards: client(64) }
     }
 }
 
@@ -74,18 +77,16 @@ impl Transport for Http {
             Lane::Forwards => &self.forwards,
         };
         Box::pin(async move {
-            let request =
-                reqwest::Request::try_from(request).map_err(|error| TransportError::Connect(chain(&error)))?;
-            let response = client.execute(request).await.map_err(|error| {
+            let response = client.request(request).await.map_err(|error| {
                 let text = chain(&error);
                 if error.is_connect() { TransportError::Connect(text) } else { TransportError::Broken(text) }
             })?;
-            Ok(response.into())
+            Ok(response.map(Body::wrap))
         })
     }
 }
 
-/// An error with its causes: reqwest's own text names only the URL.
+/// An error with its causes: its own text says little.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

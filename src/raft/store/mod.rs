@@ -3,6 +3,7 @@
 
 mod offline;
 mod outgoing;
+mod queue;
 mod schema;
 mod simulated;
 mod snapshots;
@@ -17,7 +18,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::entry::RaftEntry;
@@ -27,6 +28,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 pub(super) use offline::{Offline, begin_anew};
+use queue::{Queue, Way};
 pub(super) use schema::DATABASE;
 pub use simulated::Disk;
 pub(super) use verify::{Identity, Loaded};
@@ -48,20 +50,13 @@ const REPLICATION_MAX_BYTES: usize = 4 << 20;
 #[derive(Clone)]
 pub(super) struct Store {
     log: Arc<Mutex<Log>>,
-    jobs: Jobs,
+    jobs: Arc<Queue>,
     dir: Arc<Path>,
     /// The group that snapshots are marked with; held while one is written.
     snapshots: Arc<Mutex<String>>,
     on_fatal: FatalHook,
     /// After a vote that took long to write.
     pub(super) pause: Arc<Pause>,
-}
-
-/// Where jobs go: to a thread, or to a task of a simulation.
-#[derive(Clone)]
-enum Jobs {
-    Thread(Sender<Job>),
-    Task(mpsc::UnboundedSender<Job>),
 }
 
 /// The log as it will be on the disk when the queue is written.
@@ -86,7 +81,7 @@ impl Store {
             .name("store-writer".into())
             .spawn(move || writer.run(&queue))
             .map_err(|source| OpenError::Directory { path: dir.to_owned(), source })?;
-        Ok(Self::of(dir, Jobs::Thread(jobs), on_fatal, loaded))
+        Ok(Self::of(dir, Way::Thread(jobs), on_fatal, loaded))
     }
 
     /// Opens a store on a simulated disk: the same files, written by a task and synced as the disk says.
@@ -99,7 +94,7 @@ impl Store {
         let on_fatal = writer.on_fatal.clone();
         let (jobs, queue) = mpsc::unbounded_channel();
         tokio::spawn(disk.write(writer, queue));
-        Ok(Self::of(&dir, Jobs::Task(jobs), on_fatal, loaded))
+        Ok(Self::of(&dir, Way::Task(jobs), on_fatal, loaded))
     }
 
     fn prepare(dir: &Path, on_fatal: FatalHook, sync: schema::Sync) -> Result<(Writer, Loaded), OpenError> {
@@ -112,12 +107,12 @@ impl Store {
         connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .map_err(|source| OpenError::sqlite(&path, source))?;
-        let purged = loaded.purged.as_ref().map(|id| signed(id.index));
-        let sweep = Sweep { log_upto: purged, audit_before: None };
+        let log_before = loaded.purged.as_ref().map(|id| signed(id.index + 1));
+        let sweep = Sweep { log_before, audit_before: None };
         Ok((Writer { connection, on_fatal, sweep, deferred: Deferred::default(), lock }, loaded))
     }
 
-    fn of(dir: &Path, jobs: Jobs, on_fatal: FatalHook, mut loaded: Loaded) -> (Self, Loaded) {
+    fn of(dir: &Path, way: Way, on_fatal: FatalHook, mut loaded: Loaded) -> (Self, Loaded) {
         let log = Log {
             entries: std::mem::take(&mut loaded.entries),
             purged: loaded.purged,
@@ -127,6 +122,7 @@ impl Store {
         let group_id = loaded.identity.as_ref().map(|identity| identity.group_id.clone()).unwrap_or_default();
         let snapshots = Arc::new(Mutex::new(group_id));
         let (log, pause) = (Arc::new(Mutex::new(log)), Arc::default());
+        let jobs = Arc::new(Queue::new(way));
         (Self { log, jobs, dir: dir.into(), snapshots, on_fatal, pause }, loaded)
     }
 
@@ -222,14 +218,11 @@ impl Store {
     async fn durable(&self, job: impl FnOnce(writer::Done) -> Job) -> io::Result<()> {
         let (done, written) = oneshot::channel();
         self.send(job(done))?;
-        written.await.map_err(|_| closed())?
+        written.await.map_err(|_| io::Error::other("the store is closed"))?
     }
 
     fn send(&self, job: Job) -> io::Result<()> {
-        match &self.jobs {
-            Jobs::Thread(jobs) => jobs.send(job).map_err(|_| closed()),
-            Jobs::Task(jobs) => jobs.send(job).map_err(|_| closed()),
-        }
+        self.jobs.send(job)
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -242,10 +235,6 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     off_thread(work).await?
-}
-
-fn closed() -> io::Error {
-    io::Error::other("the store is closed")
 }
 
 fn read_audit(dir: &Path, after: u64, limit: usize) -> io::Result<Vec<AuditRecord>> {

@@ -58,14 +58,14 @@ impl Disk {
     }
 
     /// Writes until it is told to close or every sender is gone.
-    pub(super) async fn write(self, mut writer: Writer, mut jobs: UnboundedReceiver<Job>) {
+    pub(super) async fn write(self, mut writer: Writer, mut jobs: UnboundedReceiver<Vec<Job>>) {
         let mut batch: Vec<Job> = Vec::new();
         while let Some(first) = jobs.recv().await {
-            batch.push(first);
+            batch.extend(first);
             while batch.len() < BATCH_MAX
-                && let Ok(job) = jobs.try_recv()
+                && let Ok(more) = jobs.try_recv()
             {
-                batch.push(job);
+                batch.extend(more);
             }
             if batch.iter().all(Job::can_wait) && batch.len() < BATCH_MAX {
                 continue;
@@ -127,12 +127,12 @@ fn report(batch: &mut Vec<Job>) {
     }
 }
 
-async fn fail(on_fatal: FatalHook, batch: Vec<Job>, mut jobs: UnboundedReceiver<Job>, why: &str) {
+async fn fail(on_fatal: FatalHook, batch: Vec<Job>, mut jobs: UnboundedReceiver<Vec<Job>>, why: &str) {
     let reason = format!("the store cannot be written: {why}");
     let refuse = |job: Job| job.report(Err(io::Error::other(reason.clone())));
     batch.into_iter().for_each(refuse);
     on_fatal.call(&reason);
-    while let Some(job) = jobs.recv().await {
-        refuse(job);
+    while let Some(jobs) = jobs.recv().await {
+        jobs.into_iter().for_each(refuse);
     }
 }

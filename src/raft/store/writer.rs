@@ -18,11 +18,11 @@ use super::super::types::{LogId, Types};
 use super::verify::checksum;
 use crate::state::AuditRecord;
 
-/// Most jobs in one transaction: bounds how long the first of them waits.
+/// About the most jobs in one transaction: bounds how long the first of them waits.
 pub(super) const BATCH_MAX: usize = 1024;
 /// Most rows of purged log, and of audit that is no longer retained, that one transaction deletes beside its work:
 /// more at once would make the commit that does it wait.
-const SWEPT_AT_ONCE: u32 = 256;
+const SWEPT_AT_ONCE: i64 = 256;
 /// Most audit records that wait in memory. They are written many at a time: with every commit they would dirty as many
 /// pages as the entries do.
 const DEFERRED_MAX: usize = 512;
@@ -105,8 +105,8 @@ impl Deferred {
 /// Rows that are still to be deleted.
 #[derive(Default)]
 pub(super) struct Sweep {
-    /// Log entries up to this index.
-    pub(super) log_upto: Option<i64>,
+    /// Log entries before this index.
+    pub(super) log_before: Option<i64>,
     /// Audit records before this number.
     pub(super) audit_before: Option<i64>,
 }
@@ -114,49 +114,45 @@ pub(super) struct Sweep {
 impl Sweep {
     fn learn(&mut self, job: &Job) {
         match job {
-            Job::Purge { upto } => self.log_upto = Some(signed(upto.index)),
+            Job::Purge { upto } => self.log_before = Some(signed(upto.index + 1)),
             Job::AuditFrom(first) => self.audit_before = Some(signed(*first)),
             _ => {}
         }
     }
 
-    /// Deletes some of them.
+    /// Deletes some of them: rows by their numbers, which have no gaps.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let some = |sql: &str, bound: &mut Option<i64>| -> rusqlite::Result<()> {
-            if let Some(value) = *bound
-                && connection.prepare_cached(sql)?.execute([value, SWEPT_AT_ONCE.into()])? < SWEPT_AT_ONCE as usize
-            {
-                *bound = None;
+        let some = |first: &str, delete: &str, end: &mut Option<i64>| -> rusqlite::Result<()> {
+            let Some(all) = *end else { return Ok(()) };
+            let first: Option<i64> = connection.prepare_cached(first)?.query_row([], |row| row.get(0))?;
+            let now = first.map_or(all, |first| all.min(first + SWEPT_AT_ONCE));
+            connection.prepare_cached(delete)?.execute([now])?;
+            if now == all {
+                *end = None;
             }
             Ok(())
         };
-        some(
-            "DELETE FROM raft_log WHERE idx IN (SELECT idx FROM raft_log WHERE idx <= ? ORDER BY idx LIMIT ?)",
-            &mut self.log_upto,
-        )?;
-        some(
-            "DELETE FROM raft_audit WHERE seq IN (SELECT seq FROM raft_audit WHERE seq < ? ORDER BY seq LIMIT ?)",
-            &mut self.audit_before,
-        )
+        some("SELECT min(idx) FROM raft_log", "DELETE FROM raft_log WHERE idx < ?", &mut self.log_before)?;
+        some("SELECT min(seq) FROM raft_audit", "DELETE FROM raft_audit WHERE seq < ?", &mut self.audit_before)
     }
 }
 
 impl Writer {
     /// Writes until it is told to close or every sender is gone, then what is still waiting.
-    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+    pub(super) fn run(mut self, jobs: &Receiver<Vec<Job>>) {
         let mut batch: Vec<Job> = Vec::new();
         while let Ok(first) = jobs.recv() {
-            batch.push(first);
+            batch.extend(first);
             while batch.len() < BATCH_MAX
-                && let Ok(job) = jobs.try_recv()
+                && let Ok(more) = jobs.try_recv()
             {
-                batch.push(job);
+                batch.extend(more);
             }
             if batch.iter().all(Job::can_wait) && batch.len() < BATCH_MAX {
                 continue;
             }
             if let Err(error) = self.commit(&mut batch) {
-                return self.fail(batch, jobs.iter(), &error);
+                return self.fail(batch, jobs.iter().flatten(), &error);
             }
             // The close is told last, when the file is free for the next process.
             let (closing, written): (Vec<Job>, Vec<Job>) =
@@ -174,7 +170,7 @@ impl Writer {
         }
         batch.push(Job::Flush(oneshot::channel().0));
         if let Err(error) = self.commit(&mut batch) {
-            return self.fail(batch, jobs.iter(), &error);
+            return self.fail(batch, jobs.iter().flatten(), &error);
         }
         self.close();
     }
